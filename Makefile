@@ -1,0 +1,43 @@
+# Every job of the project; each target installs what it needs into its own virtual environment.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test lint format clean
+
+demo: $(VENV)/.demo        ## CCA of digit halves with the paper's algorithm; table and picture
+	$(BIN)/python examples/demo_digits.py
+
+test: lint $(VENV)/.test   ## everything that must hold: lint, types, layers, tests, README, docstrings
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: $(VENV)/.lint        ## ruff, mypy --strict and the layers of the design
+	$(BIN)/ruff check src tests examples
+	$(BIN)/ruff format --check src tests examples
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.lint      ## let ruff rewrite what it can
+	$(BIN)/ruff check --fix src tests examples
+	$(BIN)/ruff format src tests examples
+
+clean:
+	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "genelin needs Python 3.11 or newer; name one with: make PYTHON=python3.12 ..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml | $(BIN)/python
+	$(PIP) -e ".[plot]"
+	@touch $@
+
+$(VENV)/.test: pyproject.toml | $(BIN)/python
+	$(PIP) -e ".[test]"
+	@touch $@
+
+$(VENV)/.lint: pyproject.toml | $(BIN)/python
+	$(PIP) -e ".[lint]"
+	@touch $@

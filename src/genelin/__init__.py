@@ -1,0 +1,113 @@
+"""genelin: canonical correlations and top-k generalized eigenvectors through linear solvers.
+
+>>> import numpy as np
+>>> from genelin import top_k
+>>> top_k(np.diag([1.0, 5.0, 3.0]), k=2).values.tolist()
+[5.0, 3.0]
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# Public name → the module it lives in; each is loaded on first use (PEP 562).
+_HOMES = {
+    "CCALin": "genelin.eigen.ccalin",
+    "CCASolution": "genelin.results",
+    "ConvergenceWarning": "genelin.errors",
+    "Cost": "genelin.results",
+    "Dense": "genelin.eigen.dense",
+    "EigenSolution": "genelin.results",
+    "GenELin": "genelin.eigen.genelin",
+    "GenELinK": "genelin.eigen.genelink",
+    "LinearSolution": "genelin.results",
+    "NotPositiveDefiniteError": "genelin.errors",
+    "Pencil": "genelin.problems",
+    "RankDeficiencyWarning": "genelin.errors",
+    "Record": "genelin.results",
+    "SolverError": "genelin.errors",
+    "Status": "genelin.results",
+    "Trace": "genelin.results",
+    "TwoView": "genelin.problems",
+    "as_operator": "genelin.operators",
+    "top_k": "genelin.eigen.solve",
+    "top_k_cca": "genelin.eigen.solve",
+}
+_MODULES = {
+    "measures": "genelin.measures",
+    "operators": "genelin.operators",
+    "solvers": "genelin.solvers",
+    "theory": "genelin.eigen.theory",
+}
+
+__all__ = [
+    "CCALin",
+    "CCASolution",
+    "ConvergenceWarning",
+    "Cost",
+    "Dense",
+    "EigenSolution",
+    "GenELin",
+    "GenELinK",
+    "LinearSolution",
+    "NotPositiveDefiniteError",
+    "Pencil",
+    "RankDeficiencyWarning",
+    "Record",
+    "SolverError",
+    "Status",
+    "Trace",
+    "TwoView",
+    "__version__",
+    "as_operator",
+    "measures",
+    "operators",
+    "solvers",
+    "theory",
+    "top_k",
+    "top_k_cca",
+]
+
+if TYPE_CHECKING:
+    from genelin import measures, operators, solvers
+    from genelin.eigen import theory
+    from genelin.eigen.ccalin import CCALin
+    from genelin.eigen.dense import Dense
+    from genelin.eigen.genelin import GenELin
+    from genelin.eigen.genelink import GenELinK
+    from genelin.eigen.solve import top_k, top_k_cca
+    from genelin.errors import (
+        ConvergenceWarning,
+        NotPositiveDefiniteError,
+        RankDeficiencyWarning,
+        SolverError,
+    )
+    from genelin.operators import as_operator
+    from genelin.problems import Pencil, TwoView
+    from genelin.results import (
+        CCASolution,
+        Cost,
+        EigenSolution,
+        LinearSolution,
+        Record,
+        Status,
+        Trace,
+    )
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        value: Any = importlib.import_module(_MODULES[name])
+    elif name in _HOMES:
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+    else:
+        raise AttributeError(f"module 'genelin' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,144 @@
+"""A B-orthonormal basis of Ritz vectors, with its products, and the ways to improve it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import svd
+
+from genelin.linalg import Which, column_dots, orthonormalise, rayleigh_ritz
+from genelin.linalg.columns import Block, Vector
+from genelin.problems import Pencil
+
+__all__ = ["Products", "RitzBasis", "first_basis", "magnitudes", "refreshed", "ritz_basis"]
+
+
+@dataclass(frozen=True)
+class Products:
+    """Columns V with AV and BV; linear combinations act on all three."""
+
+    V: Block
+    AV: Block
+    BV: Block
+
+    def times(self, C: Block) -> Products:
+        """V·C."""
+        return Products(self.V @ C, self.AV @ C, self.BV @ C)
+
+    def beside(self, other: Products) -> Products:
+        """[V, other.V]."""
+        pairs = ((self.V, other.V), (self.AV, other.AV), (self.BV, other.BV))
+        return Products(*(np.hstack(pair) for pair in pairs))
+
+
+@dataclass(frozen=True)
+class RitzBasis:
+    """W with WᵀBW = I and WᵀAW = diag θ: Γ of the paper is diagonal here."""
+
+    products: Products
+    theta: Vector
+    trend: Products | None = None  # where the last locally optimal step went
+
+    @property
+    def W(self) -> Block:
+        """The Ritz vectors."""
+        return self.products.V
+
+    @property
+    def AW(self) -> Block:
+        """A @ W."""
+        return self.products.AV
+
+    @property
+    def BW(self) -> Block:
+        """B @ W."""
+        return self.products.BV
+
+    @property
+    def residual(self) -> Block:
+        """AW − BWΘ."""
+        return self.AW - self.BW * self.theta
+
+    def head(self, k: int) -> RitzBasis:
+        """The first k pairs."""
+        first = Products(self.W[:, :k], self.AW[:, :k], self.BW[:, :k])
+        return RitzBasis(first, self.theta[:k])
+
+
+def magnitudes(theta: Vector, which: Which) -> Vector:
+    """What the order compares: |θ|, θ or −θ."""
+    return {"LM": np.abs(theta), "LA": theta, "SA": -theta}[which]
+
+
+def start_block(pencil: Pencil, k: int, rng: np.random.Generator, in_range: bool = False) -> Block:
+    """A Gaussian block, each diagonal block of B with its own unit of length.
+
+    The unit makes a run blind to the scale of a view. `in_range` starts inside the range of a
+    semidefinite B, where all iterates then stay.
+    """
+    W = rng.standard_normal((pencil.d, k))
+    BW = pencil.B @ W
+    if in_range:
+        W, BW = BW, pencil.B @ BW
+    sizes = [block.shape[0] for block in pencil.B.diagonal_blocks] or [pencil.d]
+    for rows in np.split(np.arange(pencil.d), np.cumsum(sizes)[:-1]):
+        length = np.sqrt(np.vdot(W[rows], BW[rows]) / len(rows))
+        W[rows] /= length if length > 0 else 1.0
+    return W
+
+
+def ritz_basis(pencil: Pencil, W: Block, BW: Block) -> RitzBasis:
+    """Rotate a B-orthonormal W to Ritz vectors; one product with A."""
+    products = Products(W, pencil.A @ W, BW)
+    theta, Q = rayleigh_ritz(W, products.AV, pencil.which)
+    return RitzBasis(products.times(Q), theta)
+
+
+def locally_optimal(pencil: Pencil, basis: RitzBasis, Z: Block) -> RitzBasis:
+    """The best pairs of span[W, trend, Z], which separates λ from −λ; one product each for Z.
+
+    Z is the correction B⁻¹AW − WΘ, whose digits a difference of W̃ and W would lose; the trend is
+    where the last step went (Knyazev 2001). Old products are only ever combined with orthonormal
+    coefficients (Hetmaniuk & Lehoucq 2006), so that their rounding does not grow.
+    """
+    k, S = basis.W.shape[1], basis.products
+    if basis.trend is not None:
+        S = S.beside(basis.trend)
+    S = S.beside(_outside(pencil, S, Z))
+    theta, C = rayleigh_ritz(S.V, S.AV, pencil.which)
+    C = C[:, :k]
+    step = C.copy()
+    step[:k] = 0.0  # what the new W takes from outside the old one
+    step -= C @ (C.T @ step)
+    U, sizes, _ = svd(step, full_matrices=False)
+    U = U[:, sizes > 1e-14]
+    trend = S.times(U - C @ (C.T @ U)) if U.shape[1] else None
+    return RitzBasis(S.times(C), theta[:k], trend)
+
+
+def _outside(pencil: Pencil, S: Products, Z: Block) -> Products:
+    """B-orthonormal basis of what Z holds beyond span(S), with products computed anew."""
+    Z, BZ = orthonormalise(Z, pencil.B)
+    for _ in range(4):
+        overlap = S.BV.T @ Z
+        if np.abs(overlap).max(initial=0.0) < 1e-12:
+            break
+        Z = Z - S.V @ overlap
+        BZ = pencil.B @ Z
+        kept = column_dots(Z, BZ) > 1e-16  # the rest is rounding
+        Z, BZ = orthonormalise(Z[:, kept], pencil.B, BZ[:, kept])
+    return Products(Z, pencil.A @ Z, BZ)
+
+
+def refreshed(pencil: Pencil, basis: RitzBasis) -> RitzBasis:
+    """The same basis with products computed anew, so that rounding does not pile up."""
+    W, BW = orthonormalise(basis.W, pencil.B)
+    fresh = ritz_basis(pencil, W, BW)
+    return RitzBasis(fresh.products, fresh.theta, basis.trend)
+
+
+def first_basis(pencil: Pencil, start: Block) -> RitzBasis:
+    """GS_B of a start, rotated to Ritz vectors."""
+    W, BW = orthonormalise(start, pencil.B)
+    return ritz_basis(pencil, W, BW)

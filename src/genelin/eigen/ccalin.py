@@ -1,0 +1,153 @@
+"""CCALin (Algorithm 3): canonical correlations through the top-2k space of the block pair."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from scipy.linalg import svd
+
+from genelin.eigen.basis import Products, RitzBasis, start_block
+from genelin.eigen.genelink import angle_bound, fix_signs
+from genelin.eigen.iteration import Callback, Iteration, Meter, Outcome, run
+from genelin.linalg import column_dots, orthonormalise
+from genelin.linalg.columns import Block, Vector
+from genelin.problems import Pencil, TwoView
+from genelin.results import CCASolution, Status, Trace
+
+__all__ = ["CCALin", "canonical_solution"]
+
+
+@dataclass(frozen=True)
+class CCALin(Iteration):
+    """CCA by GenELinK on A = [0, S_xy; S_yx, 0], B = diag(S_x, S_y) (Algorithm 3).
+
+    The systems in S_x and S_y are solved separately, so a view's scale does not matter.
+
+    Parameters
+    ----------
+    solver, reduction, iterations, max_iter, locally_optimal : see `Iteration`.
+    projection : "ritz" takes the best k pairs that the halves of the 2k-dimensional space hold;
+        "random" is the paper's Gaussian projection to k dimensions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genelin import CCALin, solvers, top_k_cca
+    >>> rng = np.random.default_rng(0)
+    >>> Z = rng.standard_normal((300, 2))
+    >>> X = np.hstack([Z, rng.standard_normal((300, 3))])
+    >>> Y = np.hstack([Z[:, :1], rng.standard_normal((300, 3))])
+    >>> pairs = top_k_cca(X, Y, k=1, method=CCALin(solver=solvers.AGD()))
+    >>> pairs.correlations.round(6).tolist()
+    [1.0]
+    """
+
+    projection: Literal["ritz", "random"] = "ritz"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.projection not in ("ritz", "random"):
+            raise ValueError(f"projection={self.projection!r} must be 'ritz' or 'random'")
+
+    def __call__(
+        self,
+        problem: TwoView,
+        k: int,
+        tol: float = 1e-6,
+        rng: np.random.Generator | int | None = 0,
+        callback: Callback | None = None,
+    ) -> CCASolution:
+        """Solve `problem` for k canonical pairs."""
+        if isinstance(problem, Pencil):
+            raise TypeError("CCALin solves two data sets: use GenELinK for a pencil A v = λ B v")
+        rng = np.random.default_rng(rng)
+        meter = Meter(problem.data_size, problem.setup)
+        pencil = meter.metered(problem.pencil)
+        in_range = min(problem.regs) == 0.0
+        start = start_block(pencil, self.columns(2 * k, pencil.d), rng, in_range)
+        outcome = run(pencil, start, 2 * k, self, tol, meter, callback)
+        Wx, Wy = np.split(outcome.basis.W, [problem.X.d])
+        if self.projection == "random":
+            U = rng.standard_normal((2 * k, k))
+            Wx, Wy = Wx @ U, Wy @ U
+        pairs = _canonical_pairs(pencil, problem, Wx, Wy, k)
+        return self._conclude(problem, pencil, pairs, outcome, tol, meter, rng)
+
+    def _conclude(
+        self,
+        problem: TwoView,
+        pencil: Pencil,
+        pairs: tuple[Vector, Block, Block],
+        outcome: Outcome,
+        tol: float,
+        meter: Meter,
+        rng: np.random.Generator,
+    ) -> CCASolution:
+        """Residuals, angle and status of the pairs themselves, not of the 2k-space."""
+        sigma, Phi, Psi = pairs
+        both = _block_basis(pencil, sigma, Phi, Psi)
+        residuals = outcome.referee.residuals(both.head(len(sigma)))
+        ended = replace(outcome, basis=both, residuals=np.concatenate([residuals, residuals]))
+        bound, gapless = angle_bound(ended, rng)
+        status = outcome.status
+        if status is Status.CONVERGED and residuals.max() > tol * sigma[0]:
+            status = Status.STAGNATED
+        if status is Status.CONVERGED and gapless and not self.locally_optimal:
+            status = Status.NO_GAP
+        return canonical_solution(problem, pairs, residuals, bound, status, meter, outcome)
+
+
+def _canonical_pairs(
+    pencil: Pencil, problem: TwoView, Wx: Block, Wy: Block, k: int
+) -> tuple[Vector, Block, Block]:
+    """Orthonormal bases of the halves, and the SVD of the cross-covariance between them.
+
+    Of the 2k columns of a half only k are independent in the end: GS drops the rest.
+    """
+    S_x, S_y = pencil.B.diagonal_blocks
+    Wx, _ = orthonormalise(Wx, S_x)
+    Wy, _ = orthonormalise(Wy, S_y)
+    AW = pencil.A @ np.vstack([np.zeros((problem.X.d, Wy.shape[1])), Wy])
+    left, sigma, right = svd(Wx.T @ AW[: problem.X.d], full_matrices=False)
+    return np.minimum(sigma[:k], 1.0), Wx @ left[:, :k], Wy @ right[:k].T
+
+
+def _block_basis(pencil: Pencil, sigma: Vector, Phi: Block, Psi: Block) -> RitzBasis:
+    """(φ, ψ)/√2 and (−φ, ψ)/√2: Ritz vectors of the block pair with values σ and −σ."""
+    W = np.block([[Phi, -Phi], [Psi, Psi]]) / np.sqrt(2.0)
+    products = Products(W, pencil.A @ W, pencil.B @ W)
+    return RitzBasis(products, np.concatenate([sigma, -sigma]))
+
+
+def canonical_solution(
+    problem: TwoView,
+    pairs: tuple[Vector, Block, Block],
+    residuals: Vector,
+    bound: float,
+    status: Status,
+    meter: Meter,
+    outcome: Outcome | None = None,
+) -> CCASolution:
+    """Signs, and the plain correlations of the scores: those of S, without the ridge."""
+    sigma, Phi, Psi = pairs
+    signed = fix_signs(Phi)
+    Psi = Psi * np.where(column_dots(signed, Phi) < 0, -1.0, 1.0)
+    x_var, y_var = (
+        np.maximum((1.0 - reg * column_dots(W, W)) / weight, 0.0)
+        for reg, weight, W in zip(problem.regs, problem.weights, (Phi, Psi), strict=True)
+    )
+    spread = np.sqrt(x_var * y_var)
+    scores = np.divide(sigma, spread, out=np.zeros_like(sigma), where=spread > 0)
+    return CCASolution(
+        residuals=residuals,
+        sin_theta_bound=bound,
+        status=status,
+        cost=meter.cost(),
+        trace=outcome.trace if outcome is not None else Trace(),
+        correlations=sigma,
+        x_weights=signed,
+        y_weights=Psi,
+        score_correlations=np.minimum(scores, 1.0),
+    )

@@ -1,0 +1,155 @@
+"""The dense reference: one factorisation, exact up to rounding, for d that fits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular, svd
+
+from genelin.eigen.basis import magnitudes
+from genelin.eigen.ccalin import canonical_solution
+from genelin.eigen.genelink import fix_signs
+from genelin.eigen.iteration import Callback, Meter
+from genelin.errors import NotPositiveDefiniteError
+from genelin.linalg import column_dots, column_norms, order
+from genelin.linalg.columns import Block, Vector
+from genelin.operators import Operator
+from genelin.problems import Pencil, TwoView
+from genelin.results import CCASolution, EigenSolution, Status, Trace
+
+__all__ = ["Dense"]
+
+EPS = np.finfo(np.float64).eps
+
+
+@dataclass(frozen=True)
+class Dense:
+    """Eigenvectors of L⁻¹AL⁻ᵀ, B = LLᵀ; for two views the SVD of L_x⁻¹ S_xy L_y⁻ᵀ.
+
+    Costs O(d³) and d² numbers of memory. A singular covariance of data is whitened on its range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genelin import Dense, top_k
+    >>> top_k(np.diag([1.0, -3.0, 2.0]), k=1, method=Dense()).values.tolist()
+    [-3.0]
+    """
+
+    @overload
+    def __call__(
+        self,
+        problem: Pencil,
+        k: int,
+        tol: float = ...,
+        rng: np.random.Generator | int | None = ...,
+        callback: Callback | None = ...,
+    ) -> EigenSolution: ...
+    @overload
+    def __call__(
+        self,
+        problem: TwoView,
+        k: int,
+        tol: float = ...,
+        rng: np.random.Generator | int | None = ...,
+        callback: Callback | None = ...,
+    ) -> CCASolution: ...
+    def __call__(
+        self,
+        problem: Pencil | TwoView,
+        k: int,
+        tol: float = 1e-8,
+        rng: np.random.Generator | int | None = 0,
+        callback: Callback | None = None,
+    ) -> EigenSolution | CCASolution:
+        """Solve `problem` for k pairs; nothing is random, and there is nothing to call back."""
+        if isinstance(problem, TwoView):
+            return _dense_cca(problem, k, tol)
+        return _dense_pencil(problem, k, tol)
+
+
+def _dense_pencil(problem: Pencil, k: int, tol: float) -> EigenSolution:
+    meter = Meter(problem.data_size)
+    A, B = (_entries(operator) for operator in (problem.A, problem.B))
+    meter.counter.passes += 1.0
+    whitening = _whitening(B)
+    if whitening.shape[1] < problem.d:
+        raise NotPositiveDefiniteError(
+            f"B is not positive definite: its numerical rank is {whitening.shape[1]} of "
+            f"{problem.d}. Remove dependent rows and columns, or add a ridge, B + reg·I."
+        )
+    M = whitening.T @ A @ whitening
+    values, U = eigh((M + M.T) / 2, check_finite=False)
+    ranked = order(values, problem.which)
+    top, sizes = values[ranked[:k]], magnitudes(values[ranked], problem.which)
+    W = whitening @ U[:, ranked[:k]]
+    residuals = column_norms(whitening.T @ (A @ W - (B @ W) * top))
+    gap = float(sizes[k - 1] - sizes[k]) if k < problem.d else np.inf
+    return EigenSolution(
+        residuals=residuals,
+        sin_theta_bound=_sine(residuals, gap),
+        status=_status(residuals, tol, float(np.abs(top).max())),
+        cost=meter.cost(),
+        trace=Trace(),
+        values=top,
+        vectors=fix_signs(W),
+    )
+
+
+def _dense_cca(problem: TwoView, k: int, tol: float) -> CCASolution:
+    meter = Meter(problem.data_size)
+    S_x, S_y = (gram.entries().dense() for gram in (problem.S_x, problem.S_y))
+    S_xy = problem.S_xy.dense()
+    meter.counter.passes += 2.0  # the covariances and the cross-covariance
+    x_white, y_white = _whitening(S_x), _whitening(S_y)
+    U, sigma, Vt = svd(x_white.T @ S_xy @ y_white, full_matrices=False, check_finite=False)
+    Phi, Psi, top = x_white @ U[:, :k], y_white @ Vt[:k].T, np.minimum(sigma[:k], 1.0)
+    x_rest = column_norms(x_white.T @ (S_xy @ Psi - (S_x @ Phi) * top))
+    y_rest = column_norms(y_white.T @ (S_xy.T @ Phi - (S_y @ Psi) * top))
+    residuals = np.sqrt((x_rest**2 + y_rest**2) / 2)
+    following = float(sigma[k]) if k < len(sigma) else 0.0
+    bound = _sine(np.concatenate([residuals, residuals]), float(top[-1]) - following)
+    status = _status(residuals, tol, float(top[0]))
+    return canonical_solution(problem, (top, Phi, Psi), residuals, bound, status, meter)
+
+
+def _entries(operator: Operator) -> Block:
+    """The matrix, by its entries or by its products with the identity."""
+    entries = operator.entries()
+    return operator @ np.eye(operator.shape[0]) if entries is None else entries.dense()
+
+
+def _whitening(B: Block) -> Block:
+    """T with TᵀBT = I: inverse Cholesky factor of the Jacobi-scaled B, or its range if singular."""
+    diagonal = np.diagonal(B)
+    scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    scaled = scale[:, None] * B * scale
+    try:
+        L = cholesky(scaled, lower=True, check_finite=False)
+        if np.diagonal(L).min() > np.sqrt(10 * EPS):
+            inverse: Block = solve_triangular(L, np.diag(scale), lower=True, check_finite=False)
+            return inverse.T
+    except LinAlgError:
+        pass
+    return _range_whitening(B)
+
+
+def _range_whitening(B: Block) -> Block:
+    """Q_r Λ_r^{-½} of the eigenvalues above rounding: the minimum-norm choice."""
+    weights, Q = eigh(B, check_finite=False)
+    kept = weights > len(B) * EPS * max(float(weights[-1]), 0.0)
+    whitening: Block = Q[:, kept] / np.sqrt(weights[kept])
+    return whitening
+
+
+def _sine(residuals: Vector, gap: float) -> float:
+    """‖R‖ / gap, and 1 where there is no gap to speak of."""
+    total = float(np.sqrt(column_dots(residuals[:, None], residuals[:, None])[0]))
+    return min(total / gap, 1.0) if gap > total else float(total > 0 or gap <= 0)
+
+
+def _status(residuals: Vector, tol: float, largest: float) -> Status:
+    met = residuals.max(initial=0.0) <= tol * largest
+    return Status.CONVERGED if met else Status.STAGNATED

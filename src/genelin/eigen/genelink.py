@@ -1,0 +1,125 @@
+"""GenELinK (Algorithm 2): the top-k generalized eigenspace through a linear solver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from genelin.eigen.basis import start_block
+from genelin.eigen.iteration import Callback, Iteration, Meter, Outcome, run
+from genelin.linalg.columns import Block, Vector
+from genelin.operators import Shifted
+from genelin.problems import Pencil, TwoView
+from genelin.results import EigenSolution, Status
+
+__all__ = ["GenELinK", "angle_bound", "fix_signs"]
+
+
+@dataclass(frozen=True)
+class GenELinK(Iteration):
+    """W ← GS_B(B⁻¹AW), with B⁻¹ a warm-started black-box solve (Algorithm 2).
+
+    Once per outer iteration every one of the k systems is reduced by the factor δ from the start
+    WΓ, Γ = (WᵀBW)⁻¹WᵀAW. The basis is rotated to Ritz vectors, which leaves its span alone and
+    makes Γ diagonal. See `Iteration` for the parameters.
+
+    Parameters
+    ----------
+    solver, reduction, iterations, max_iter, locally_optimal : see `Iteration`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genelin import GenELinK, solvers, top_k
+    >>> A, B = np.diag([6.0, -8.0, 1.0]), np.diag([1.0, 2.0, 1.0])
+    >>> top_k(A, B, k=2, method=GenELinK(solver=solvers.AGD())).values.round(6).tolist()
+    [6.0, -4.0]
+    """
+
+    def __call__(
+        self,
+        problem: Pencil,
+        k: int,
+        tol: float = 1e-8,
+        rng: np.random.Generator | int | None = 0,
+        callback: Callback | None = None,
+    ) -> EigenSolution:
+        """Solve `problem` for k pairs."""
+        if isinstance(problem, TwoView):
+            raise TypeError(
+                f"{type(self).__name__} solves pencils A v = λ B v: use CCALin for two data sets"
+            )
+        rng = np.random.default_rng(rng)
+        meter = Meter(problem.data_size)
+        pencil = meter.metered(problem)
+        start = self._start(pencil, self.columns(k, pencil.d), rng)
+        if pencil.which == "LM" or self.locally_optimal:
+            outcome = run(pencil, start, k, self, tol, meter, callback)
+            values = outcome.basis.theta
+        else:
+            outcome, values = self._run_shifted(pencil, start, tol, meter, callback, rng)
+        bound, gapless = angle_bound(outcome, rng)
+        status = outcome.status
+        if status is Status.CONVERGED and gapless and not self.locally_optimal:
+            status = Status.NO_GAP
+        return EigenSolution(
+            residuals=outcome.residuals,
+            sin_theta_bound=bound,
+            status=status,
+            cost=meter.cost(),
+            trace=outcome.trace,
+            values=values,
+            vectors=fix_signs(outcome.basis.W),
+        )
+
+    def _start(self, pencil: Pencil, k: int, rng: np.random.Generator) -> Block:
+        """W̃₀ with entries from N(0, 1)."""
+        return start_block(pencil, k, rng)
+
+    def _run_shifted(
+        self,
+        pencil: Pencil,
+        start: Block,
+        tol: float,
+        meter: Meter,
+        callback: Callback | None,
+        rng: np.random.Generator,
+    ) -> tuple[Outcome, Vector]:
+        """LA and SA: ±A + σB has the same vectors, and what is wanted on top in magnitude."""
+        sign = 1.0 if pencil.which == "LA" else -1.0
+        far = replace(pencil, which="SA" if sign > 0 else "LA")
+        settings = Iteration(self.solver, locally_optimal=True, max_iter=50)
+        end = run(far, start_block(pencil, 1, rng), 1, settings, 1e-2, Meter(0.0))
+        lowest = sign * float(end.basis.theta[0]) - min(float(end.residuals[0]), 1.0)
+        shift = max(0.0, -lowest)
+        shifted = replace(pencil, A=Shifted(pencil.A, pencil.B, shift, sign), which="LM")
+
+        def shown(theta: Vector) -> Vector:
+            return sign * (theta - shift)
+
+        outcome = run(shifted, start, start.shape[1], self, tol, meter, callback, shown)
+        return outcome, shown(outcome.basis.theta)
+
+
+def angle_bound(outcome: Outcome, rng: np.random.Generator) -> tuple[float, bool]:
+    """Sin θ ≤ ‖R‖ / gap (Davis & Kahan), and whether the gap was shown to be none."""
+    basis = outcome.basis
+    if basis.W.shape[1] == basis.W.shape[0]:
+        return 0.0, False
+    rounding = 1e-13 * float(np.abs(basis.theta).max())
+    total = float(np.linalg.norm(outcome.residuals)) + rounding
+    if not np.isfinite(total):
+        return 1.0, False
+    gap = outcome.referee.gap(basis, total, rng)
+    gapless = gap.distance <= 2 * total
+    return (min(total / gap.surely, 1.0) if gap.surely > 0 else 1.0), gapless
+
+
+def fix_signs(W: Block) -> Block:
+    """Make the entry of largest magnitude positive in every column."""
+    rows = np.abs(W).argmax(axis=0)
+    signs = np.sign(W[rows, np.arange(W.shape[1])])
+    signs[signs == 0] = 1.0
+    signed: Block = W * signs
+    return signed

@@ -1,0 +1,240 @@
+"""The outer loop of the paper: orthogonal iteration on B⁻¹A, every B⁻¹ a warm-started solve."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from genelin.eigen.basis import (
+    RitzBasis,
+    first_basis,
+    locally_optimal,
+    magnitudes,
+    refreshed,
+    ritz_basis,
+    start_block,
+)
+from genelin.eigen.referee import Referee
+from genelin.linalg import column_dots, orthonormalise
+from genelin.linalg.columns import Block, Vector
+from genelin.operators import Counter, Counting
+from genelin.problems import Pencil
+from genelin.results import Cost, Record, Status, Trace
+from genelin.solvers import CG, LinearSolver, as_solver
+
+__all__ = ["Callback", "Iteration", "Meter", "Outcome", "run"]
+
+Callback = Callable[[Record, Block], Any]
+PATIENCE = 50  # outer iterations without one per cent of progress
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """Settings shared by GenELin, GenELinK and CCALin.
+
+    Parameters
+    ----------
+    solver : a solver of `genelin.solvers`, or a function f(B, b, u0, delta) -> u1.
+    reduction : δ, the factor by which every solve reduces the squared B-norm error: a number, or
+        a function of the outer iteration such as `theory.TwoPhase`.
+    iterations : run exactly so many outer iterations, as in the paper; None stops on `tol`.
+    max_iter : most outer iterations when stopping on `tol`.
+    locally_optimal : keep the best of span[W, B⁻¹AW, last step] instead of B⁻¹AW alone, with a
+        few guard columns. Beyond the paper: faster, and λ and −λ are told apart.
+    """
+
+    solver: Any = CG()  # noqa: RUF009 - frozen
+    reduction: float | Callable[[int], float] = 1e-4
+    iterations: int | None = None
+    max_iter: int = 2000
+    locally_optimal: bool = False
+
+    def __post_init__(self) -> None:
+        as_solver(self.solver)
+        if not callable(self.reduction) and not 0 <= self.reduction < 1:
+            raise ValueError(f"reduction={self.reduction!r} must lie in [0, 1)")
+        for name in ("iterations", "max_iter"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name}={value!r} must be at least 1")
+
+    def columns(self, k: int, d: int) -> int:
+        """Columns to iterate for k wanted pairs: k, and guards in a locally optimal run."""
+        return min(k + max(2, k // 4), d) if self.locally_optimal else k
+
+    def delta(self, t: int) -> float:
+        """δ of outer iteration t, counted from 0."""
+        return self.reduction(t) if callable(self.reduction) else self.reduction
+
+
+class Meter:
+    """Wall time and counts of a run, from the moment it is made."""
+
+    def __init__(self, data_size: float, setup: tuple[float, float] = (0.0, 0.0)) -> None:
+        self._began = time.perf_counter()
+        self.counter = Counter(data_size, passes=setup[0], flops=setup[1])
+
+    def metered(self, pencil: Pencil) -> Pencil:
+        """The pencil with a meter on A and B."""
+        return replace(
+            pencil, A=Counting(pencil.A, self.counter), B=Counting(pencil.B, self.counter)
+        )
+
+    def cost(self) -> Cost:
+        """What was spent so far."""
+        counter = self.counter
+        seconds = time.perf_counter() - self._began
+        return Cost(counter.passes, counter.applications, counter.flops, seconds)
+
+    def record(self, t: int, inner: int, residual: float, theta: Vector) -> Record:
+        """The record of outer iteration t."""
+        cost = self.cost()
+        return Record(
+            t, cost.seconds, cost.passes, cost.flops, cost.applications, inner, residual, theta
+        )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Where the loop ended: `status` is CONVERGED if the referee agrees, else why it ended."""
+
+    basis: RitzBasis
+    residuals: Vector
+    status: Status
+    trace: Trace
+    referee: Referee
+
+
+def run(
+    pencil: Pencil,
+    start: Block,
+    k: int,
+    settings: Iteration,
+    tol: float,
+    meter: Meter,
+    callback: Callback | None = None,
+    shown: Callable[[Vector], Vector] = lambda theta: theta,
+) -> Outcome:
+    """Iterate from `start` until its first k pairs are good.
+
+    `pencil` is metered; `shown` undoes a shift of its eigenvalues.
+    """
+    solver = as_solver(settings.solver)
+    state = solver.init(pencil.B)
+    referee = Referee(pencil, solver, state)
+    monitor = _Monitor(settings, tol)
+    basis, records = first_basis(pencil, start), list[Record]()
+    while True:
+        t = len(records)
+        basis, estimates, inner = _outer_step(pencil, basis, solver, state, settings, t)
+        theta = shown(basis.theta[:k])
+        top = float(np.abs(theta).max())
+        relative = float(estimates[:k].max()) / top if top > 0 else 0.0
+        records.append(meter.record(t + 1, inner, relative, theta))
+        stopped = callback is not None and callback(records[-1], basis.W[:, :k])
+        reason = Status.STOPPED if stopped else monitor.verdict(pencil, records[-1], basis, solver)
+        if reason is None:
+            continue
+        basis = refreshed(pencil, basis)
+        pairs = basis.head(k)
+        residuals = referee.residuals(pairs)
+        top = float(np.abs(shown(pairs.theta)).max())
+        if residuals.max() <= tol * top:
+            return Outcome(pairs, residuals, Status.CONVERGED, Trace(records), referee)
+        if reason is not Status.CONVERGED or not monitor.goes_on(residuals, top):
+            ended = Status.SOLVER_FAILED if reason is Status.CONVERGED else reason
+            return Outcome(pairs, residuals, ended, Trace(records), referee)
+
+
+def _outer_step(
+    pencil: Pencil,
+    basis: RitzBasis,
+    solver: LinearSolver,
+    state: Any,
+    settings: Iteration,
+    t: int,
+) -> tuple[RitzBasis, Vector, int]:
+    """W̃ ≈ B⁻¹AW from the start WΓ, then GS_B; with it, estimates of the residuals of W.
+
+    ‖Aw − θBw‖ in the B⁻¹-norm is the error of the start, at most ‖w̃ − θw‖_B / (1 − √δ).
+    """
+    delta, R, warm = settings.delta(t), basis.residual, basis.W * basis.theta
+    solution = solver.solve(state, basis.AW, warm, delta, residual=R)
+    W = solution.value
+    left = basis.AW - pencil.B @ W if solution.residual is None else solution.residual
+    move = W - warm
+    moved = np.maximum(column_dots(move, R - left), 0.0)
+    estimates = np.sqrt(moved) / (1.0 - np.sqrt(delta))
+    if not settings.locally_optimal:
+        W, BW = orthonormalise(W, pencil.B, basis.AW - left, spare=basis.W)
+        return ritz_basis(pencil, W, BW), estimates, solution.iterations
+    improved = locally_optimal(pencil, basis, move)
+    if t % 10 == 9:
+        improved = refreshed(pencil, improved)
+    return improved, estimates, solution.iterations
+
+
+class _Monitor:
+    """Decides when to stop, and why."""
+
+    def __init__(self, settings: Iteration, tol: float) -> None:
+        self.settings, self.tol = settings, tol
+        self.best, self.since = np.inf, 0
+        self.distrust, self.overruled = 1.0, 0
+
+    def verdict(
+        self, pencil: Pencil, record: Record, basis: RitzBasis, solver: LinearSolver
+    ) -> Status | None:
+        """None to go on; CONVERGED if the estimates say so; else the reason to give up."""
+        if self.settings.iterations is not None:
+            return Status.FIXED_ITERATIONS if record.iteration >= self.settings.iterations else None
+        estimate = record.residual * self.distrust
+        self._watch(estimate)
+        if estimate <= self._target(record.ritz_values):
+            return Status.CONVERGED
+        if estimate <= self.tol and self.since >= PATIENCE // 5:
+            return Status.CONVERGED
+        if self.since >= PATIENCE:
+            if estimate < 1e-5:
+                return Status.STAGNATED
+            if not self.settings.locally_optimal and no_gap_at(pencil, basis, solver):
+                return Status.NO_GAP
+            self.since = 0
+        return Status.MAX_ITERATIONS if record.iteration >= self.settings.max_iter else None
+
+    def _watch(self, estimate: float) -> None:
+        if estimate < 0.99 * self.best:
+            self.best, self.since = estimate, 0
+        else:
+            self.since += 1
+
+    def _target(self, theta: Vector) -> float:
+        """tol·|θ_k|/|θ₁|, so that sin θ ≤ tol/ρ; at most a thousand times below tol."""
+        sizes = np.abs(theta)
+        largest = float(sizes.max())
+        spread = float(sizes.min()) / largest if largest > 0 else 1.0
+        return self.tol * min(max(spread, 1e-3), 1.0)
+
+    def goes_on(self, residuals: Vector, top: float) -> bool:
+        """The referee saw more than the estimate: trust it less, three times at most."""
+        self.overruled += 1
+        verified = float(residuals.max()) / max(top, 1e-300)
+        self.distrust *= max(2.0, verified / max(self.best, 1e-300))
+        self.best, self.since = np.inf, 0
+        return self.overruled <= 3 and np.isfinite(self.distrust)
+
+
+def no_gap_at(pencil: Pencil, basis: RitzBasis, solver: LinearSolver) -> bool:
+    """Whether pairs k and k + 1 are equal in magnitude, by a locally optimal run of k + 1 pairs."""
+    k = basis.W.shape[1]
+    if k == pencil.d:
+        return False
+    settings = Iteration(solver=solver, locally_optimal=True, max_iter=30)
+    extra = start_block(pencil, settings.columns(k + 1, pencil.d) - k, np.random.default_rng(k))
+    wider = run(pencil, np.hstack([basis.W, extra]), k + 1, settings, 1e-6, Meter(0.0))
+    sizes = magnitudes(wider.basis.theta, pencil.which)
+    return bool(sizes[k - 1] - sizes[k] <= 1e-6 * np.abs(sizes).max())

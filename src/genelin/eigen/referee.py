@@ -1,0 +1,140 @@
+"""Residuals that can be trusted, whatever the method's own solver claims, and the gap behind k."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from genelin.eigen.basis import RitzBasis, magnitudes, start_block
+from genelin.linalg import column_dots, orthonormalise, rayleigh_ritz
+from genelin.linalg.columns import Block, Vector
+from genelin.problems import Pencil
+from genelin.solvers import CG, Direct, LinearSolver
+
+__all__ = ["Gap", "Referee"]
+
+LOOSE = 0.1  # δ of the referee's solves: norms are bounded within 5 %
+STARTS = 8  # random vectors with which the search for the next pair begins
+
+
+@dataclass(frozen=True)
+class Gap:
+    """What a probe of the complement saw: the best Ritz value there, and its residual."""
+
+    distance: float  # between the k-th pair and the probe; the true distance is not larger
+    residual: float  # the true distance is about `distance − residual` at least
+
+    @property
+    def surely(self) -> float:
+        """A lower bound on the gap, 0 where none could be shown."""
+        return max(self.distance - self.residual, 0.0)
+
+
+class Referee:
+    """Bounds from a solver of the library: the method's own if it is CG or Direct, else CG."""
+
+    def __init__(self, pencil: Pencil, solver: LinearSolver, state: Any) -> None:
+        self.pencil = pencil
+        self._own = (solver, state) if isinstance(solver, CG | Direct) else None
+
+    @cached_property
+    def _trusted(self) -> tuple[LinearSolver, Any]:
+        if self._own is not None:
+            return self._own
+        solver = CG()
+        return solver, solver.init(self.pencil.B)
+
+    def _solve(self, R: Block) -> tuple[Block, Block, Vector]:
+        """E ≈ B⁻¹R, BE, and upper bounds on ‖r‖ in the B⁻¹-norm (inf where CG gave up)."""
+        solver, state = self._trusted
+        solution = solver.solve(state, R, np.zeros_like(R), LOOSE, residual=R)
+        E = solution.value
+        left = R - self.pencil.B @ E if solution.residual is None else solution.residual
+        decrease = np.maximum(column_dots(E, R + left), 0.0)
+        norms = np.sqrt(decrease / (1.0 - LOOSE))
+        norms[~solution.met] = np.inf
+        return E, R - left, norms
+
+    def residuals(self, basis: RitzBasis) -> Vector:
+        """Upper bounds on ‖Aw − θBw‖ in the B⁻¹-norm, from a fresh solve."""
+        return self._solve(basis.residual)[2]
+
+    def gap(
+        self, basis: RitzBasis, uncertainty: float, rng: np.random.Generator, steps: int = 60
+    ) -> Gap:
+        """Search the complement of W for the pair that comes next (a Davidson iteration).
+
+        Stops once the next pair is known well against its distance, or the distance is shown to
+        be below `uncertainty`. A pair that no start vector sees is missed: likely it is not.
+        """
+        d, k = basis.W.shape
+        last = float(magnitudes(basis.theta, self.pencil.which)[-1])
+        if k == d:
+            return Gap(max(last, 0.0) if self.pencil.which == "LM" else np.inf, 0.0)
+        search = _Search(self.pencil, basis, start_block(self.pencil, STARTS, rng))
+        for _ in range(steps):
+            sizes, rest = search.ends()
+            E, BE, norms = self._solve(rest)
+            distances = last - sizes
+            found = Gap(float(distances.min()), float(norms[distances.argmin()]))
+            settled = np.all(norms <= distances / 20) or found.distance <= 2 * uncertainty
+            if settled or search.size >= d - k or not search.expand(E, BE):
+                break
+        return found
+
+
+class _Search:
+    """A growing basis Z, B-orthogonal to W."""
+
+    room = 40  # columns of Z before it is cut back to its best ones
+
+    def __init__(self, pencil: Pencil, basis: RitzBasis, start: Block) -> None:
+        self.pencil, self.basis = pencil, basis
+        d = basis.W.shape[0]
+        self.Z, self.BZ, self.AZ = np.empty((3, d, 0))
+        self.expand(start[:, : d - basis.W.shape[1]], None)
+
+    @property
+    def size(self) -> int:
+        """Columns of Z."""
+        return int(self.Z.shape[1])
+
+    def expand(self, V: Block, BV: Block | None) -> bool:
+        """Add V, made B-orthogonal to W and Z; False if nothing new is in it."""
+        B, W, BW = self.pencil.B, self.basis.W, self.basis.BW
+        V = V / np.sqrt(np.maximum(column_dots(V, B @ V if BV is None else BV), 1e-300))
+        for _ in range(2):
+            V = V - W @ (BW.T @ V) - self.Z @ (self.BZ.T @ V)
+        BV = B @ V
+        if not np.any(column_dots(V, BV) > 1e-20):
+            return False
+        V, BV = orthonormalise(V, B, BV)
+        if self.size >= self.room:
+            self._cut()
+        self.Z, self.BZ = np.hstack([self.Z, V]), np.hstack([self.BZ, BV])
+        self.AZ = np.hstack([self.AZ, self.pencil.A @ V])
+        return True
+
+    def _rotation(self) -> tuple[Vector, Block]:
+        return rayleigh_ritz(self.Z, self.AZ, self.pencil.which)
+
+    def _cut(self) -> None:
+        Q = self._rotation()[1][:, : self.room // 4]
+        self.Z, self.BZ, self.AZ = self.Z @ Q, self.BZ @ Q, self.AZ @ Q
+
+    def ends(self) -> tuple[Vector, Block]:
+        """Magnitudes of the leading Ritz values in Z, and their residuals in the complement.
+
+        For the largest magnitude both ends of the spectrum are followed: one alone could hide the
+        other, which may hold the pair that comes next.
+        """
+        theta, Q = self._rotation()
+        lead = [0]
+        if self.pencil.which == "LM" and len(theta) > 1:
+            lead = [int(theta.argmax()), int(theta.argmin())]
+        r = self.AZ @ Q[:, lead] - (self.BZ @ Q[:, lead]) * theta[lead]
+        r -= self.basis.BW @ (self.basis.W.T @ r)
+        return magnitudes(theta[lead], self.pencil.which), r

@@ -1,0 +1,174 @@
+"""`top_k` and `top_k_cca`: check the input, choose a method, warn if it did not converge."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from genelin.eigen.iteration import Callback
+from genelin.eigen.planner import default_method
+from genelin.errors import ConvergenceWarning, RankDeficiencyWarning
+from genelin.linalg import Which
+from genelin.problems import Pencil, TwoView, check_pencil, deficiencies
+from genelin.results import CCASolution, EigenSolution
+
+__all__ = ["top_k", "top_k_cca"]
+
+Rng = np.random.Generator | int | None
+
+
+def top_k(
+    A: Any,
+    B: Any = None,
+    k: int = 1,
+    *,
+    method: Any = None,
+    tol: float = 1e-8,
+    which: Which = "LM",
+    rng: Rng = 0,
+    callback: Callback | None = None,
+) -> EigenSolution:
+    """Top-k generalized eigenpairs, A v = λ B v.
+
+    Parameters
+    ----------
+    A : (d, d) symmetric: ndarray, scipy.sparse, scipy `LinearOperator`, PyLops operator, or
+        anything with `shape` and `@`.
+    B : (d, d) symmetric positive definite, of the same kinds; None is the identity.
+    k : number of pairs, 1 ≤ k ≤ d.
+    method : None lets genelin choose; or `GenELin`, `GenELinK`, `Dense` with their settings.
+    tol : stop when ‖A w − θ B w‖ in the B⁻¹-norm is at most tol·|θ₁| for every pair.
+    which : "LM" (largest magnitude), "LA" (largest) or "SA" (smallest algebraic value).
+    rng : seed or generator of the random start; the same seed gives the same answer.
+    callback : called as callback(record, W) after every outer iteration; a true answer stops.
+
+    Returns
+    -------
+    EigenSolution
+        values, vectors, residuals, sin_theta_bound, status, converged, cost, trace.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the tolerance was not reached; `status` says why and what to do.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genelin import top_k
+    >>> A = np.array([[2.0, 1.0], [1.0, 2.0]])
+    >>> B = np.array([[2.0, 0.0], [0.0, 1.0]])
+    >>> top_k(A, B, k=1).values.round(6).tolist()
+    [2.366025]
+    """
+    problem = Pencil(A, B, which)
+    _check_k(k, problem.d, f"the size of A, {problem.d}")
+    _check_tol(tol)
+    generator = np.random.default_rng(rng)
+    check_pencil(problem, generator)
+    method = _chosen(method, problem, k)
+    solution: EigenSolution = method(problem, k, tol, generator, callback)
+    _warn_if_unconverged(solution, tol)
+    return solution
+
+
+def top_k_cca(
+    X: Any,
+    Y: Any,
+    k: int = 1,
+    *,
+    reg: Any = 0.0,
+    shrinkage: Any = None,
+    center: bool = True,
+    scale: bool = False,
+    method: Any = None,
+    tol: float = 1e-6,
+    rng: Rng = 0,
+    callback: Callback | None = None,
+) -> CCASolution:
+    """Top-k canonical correlations between the columns of X and of Y.
+
+    Parameters
+    ----------
+    X, Y : (n, d₁) and (n, d₂), dense or scipy.sparse, with the same rows. Sparse data are never
+        made dense.
+    k : number of pairs, 1 ≤ k ≤ min(d₁, d₂).
+    reg : ridge on the covariances (which are divided by n), one for both or a pair.
+    shrinkage : instead of reg: (1 − s)·S + s·tr(S)/d·I, one for both or a pair.
+    center, scale : subtract column means, divide columns by their standard deviations.
+    method : None lets genelin choose; or `CCALin`, `Dense` with their settings.
+    tol : stop when the residual of every pair, in the B⁻¹-norm, is at most tol·σ₁.
+    rng : seed or generator of the random start; the same seed gives the same answer.
+    callback : called as callback(record, W) after every outer iteration; a true answer stops.
+
+    Returns
+    -------
+    CCASolution
+        correlations, x_weights, y_weights, score_correlations, residuals, sin_theta_bound,
+        status, converged, cost, trace.
+
+    Warns
+    -----
+    RankDeficiencyWarning
+        If reg = 0 and the columns of X or Y are dependent: the answer is on their range.
+    ConvergenceWarning
+        If the tolerance was not reached; `status` says why and what to do.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_linnerud
+    >>> from genelin import top_k_cca
+    >>> X, Y = load_linnerud(return_X_y=True)
+    >>> top_k_cca(X, Y, k=3).correlations.round(6).tolist()
+    [0.795608, 0.200556, 0.07257]
+    """
+    problem = TwoView(X, Y, reg, center, scale, shrinkage)
+    _check_k(k, min(problem.splits), f"the smaller number of columns, {min(problem.splits)}")
+    _check_tol(tol)
+    for deficiency in deficiencies(problem):
+        if deficiency.rank is not None and k > deficiency.rank:
+            raise ValueError(
+                f"k={k} is more than the numerical rank {deficiency.rank} of {deficiency.name}: "
+                "ask for fewer pairs, or set reg > 0"
+            )
+        warnings.warn(deficiency.message, RankDeficiencyWarning, stacklevel=2)
+    method = _chosen(method, problem, k)
+    generator = np.random.default_rng(rng)
+    solution: CCASolution = method(problem, k, tol, generator, callback)
+    _warn_if_unconverged(solution, tol)
+    return solution
+
+
+def _chosen(method: Any, problem: Pencil | TwoView, k: int) -> Any:
+    if method is None:
+        return default_method(problem, k)
+    if isinstance(method, type) or not callable(method):
+        raise TypeError(
+            f"method={method!r} is not an eigen method: pass None, GenELinK(), CCALin() or Dense()"
+        )
+    return method
+
+
+def _check_k(k: Any, most: int, what: str) -> None:
+    if not isinstance(k, int | np.integer) or isinstance(k, bool):
+        raise TypeError(f"k={k!r} must be an integer")
+    if not 1 <= k <= most:
+        raise ValueError(f"k={k} must be at least 1 and at most {what}")
+
+
+def _check_tol(tol: Any) -> None:
+    if not (np.isscalar(tol) and np.isreal(tol) and 0 < float(tol) < 1):  # type: ignore[arg-type]
+        raise ValueError(f"tol={tol!r} must be a number between 0 and 1")
+
+
+def _warn_if_unconverged(solution: EigenSolution | CCASolution, tol: float) -> None:
+    if not solution.converged:
+        warnings.warn(
+            f"{solution.status} (largest residual {solution.residuals.max():.1e} in the B⁻¹-norm, "
+            f"tol={tol:g}, after {len(solution.trace)} outer iterations)",
+            ConvergenceWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,73 @@
+"""What can go wrong, as types: every message names the argument, the place and the remedy."""
+
+from __future__ import annotations
+
+__all__ = [
+    "ConvergenceWarning",
+    "NotPositiveDefiniteError",
+    "RankDeficiencyWarning",
+    "SolverError",
+]
+
+
+class NotPositiveDefiniteError(ValueError):
+    """B (or a matrix given to a linear solver) is indefinite or singular.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genelin import top_k
+    >>> top_k(np.eye(2), np.diag([1.0, -1.0]), k=1)
+    Traceback (most recent call last):
+        ...
+    genelin.errors.NotPositiveDefiniteError: B is not positive definite: ...
+    """
+
+
+class SolverError(RuntimeError):
+    """A linear solver broke its contract: wrong shape, NaN, or a growing error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genelin import GenELinK, top_k
+    >>> A, B = np.diag([3.0, 2.0, 1.0]), np.eye(3)
+    >>> top_k(A, B, k=1, method=GenELinK(solver=lambda B, b, u0, delta: b[:2]))
+    Traceback (most recent call last):
+        ...
+    genelin.errors.SolverError: solver '<lambda>' returned shape (2, 1), expected (3, 1): ...
+    """
+
+
+class ConvergenceWarning(UserWarning):
+    """A result did not reach the tolerance; its `status` says why and what to do.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> from genelin import ConvergenceWarning, GenELinK, top_k
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     sol = top_k(np.diag([2.0, 1.9, 1.8]), k=1, method=GenELinK(max_iter=3))
+    >>> caught[0].category is ConvergenceWarning, sol.converged
+    (True, False)
+    """
+
+
+class RankDeficiencyWarning(UserWarning):
+    """The data do not span their columns; the answer lives on their numerical range.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> from genelin import RankDeficiencyWarning, top_k_cca
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((50, 3))
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     pairs = top_k_cca(np.c_[X, X[:, :1]], X @ rng.standard_normal((3, 2)), k=1)
+    >>> caught[0].category is RankDeficiencyWarning
+    True
+    """

@@ -1,0 +1,88 @@
+"""GS_B: an orthonormal basis in the inner product ⟨u, v⟩_B = uᵀBv."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh
+
+from genelin.errors import NotPositiveDefiniteError
+from genelin.linalg.columns import Block, column_dots
+
+__all__ = ["orthonormalise"]
+
+EPS = np.finfo(np.float64).eps
+SWEEPS = 6
+
+
+def orthonormalise(
+    Z: Block, B: Any, BZ: Block | None = None, *, spare: Block | None = None
+) -> tuple[Block, Block]:
+    """Return W and BW with span(W) = span(Z) and WᵀBW = I.
+
+    Gram–Schmidt in the B-inner product, done through the eigenvectors of the k×k matrix ZᵀBZ
+    with columns of unit length (Stathopoulos & Wu 2002). Near-dependent columns lose digits in
+    one sweep and regain them in the next; directions below rounding are dropped, and taken from
+    `spare` where that is given, so that W keeps as many columns as Z.
+
+    Parameters
+    ----------
+    Z : (d, k) block.
+    B : anything with `B @ Z`.
+    BZ : B @ Z, where it is at hand.
+    spare : (d, m) block that fills lost directions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> B = np.diag([1.0, 4.0, 9.0])
+    >>> W, BW = orthonormalise(np.ones((3, 2)) + np.eye(3, 2) * 1e-6, B)
+    >>> bool(np.allclose(W.T @ BW, np.eye(2), atol=1e-12))
+    True
+    """
+    wanted = Z.shape[1]
+    if wanted == 0:
+        return Z, Z
+    W, BW, weakest = _sweep(Z, B @ Z if BZ is None else BZ)
+    for _ in range(SWEEPS):
+        if weakest > 0.1:
+            break
+        # Combinations of near-dependent columns carry their rounding: multiply afresh then.
+        W, BW, weakest = _sweep(W, BW if weakest > 1e-4 else B @ W)
+    missing = wanted - W.shape[1]
+    if missing > 0 and spare is not None:
+        return _fill(W, BW, B, spare, missing)
+    return W, BW
+
+
+def _sweep(Z: Block, BZ: Block) -> tuple[Block, Block, float]:
+    """One pass: W, BW and the smallest eigenvalue of the scaled Gram matrix that was kept."""
+    squares = column_dots(Z, BZ)
+    _refuse_negative(squares.min(initial=0.0), squares.max(initial=0.0))
+    lengths = np.sqrt(np.maximum(squares, 0.0))
+    scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    gram = (Z.T @ BZ) * scale * scale[:, None]
+    weights, U = eigh((gram + gram.T) / 2, check_finite=False)
+    _refuse_negative(weights[0], weights[-1])
+    kept = weights > 10 * len(weights) * EPS * weights[-1]
+    T = scale[:, None] * U[:, kept] / np.sqrt(weights[kept])
+    weakest = float(weights[kept][0]) if kept.any() else 1.0
+    return Z @ T, BZ @ T, weakest
+
+
+def _fill(W: Block, BW: Block, B: Any, spare: Block, missing: int) -> tuple[Block, Block]:
+    """Complete W by the `missing` strongest directions of `spare` that W lacks."""
+    rest = spare - W @ (BW.T @ spare)
+    extra, _ = orthonormalise(rest - W @ (BW.T @ rest), B)
+    Z = np.hstack([W, extra[:, -missing:]])  # eigenvectors come with the strongest last
+    return orthonormalise(Z, B)
+
+
+def _refuse_negative(lowest: float, highest: float) -> None:
+    """Negative curvature beyond rounding means that B is indefinite."""
+    if lowest < -np.sqrt(EPS) * max(highest, -lowest):
+        raise NotPositiveDefiniteError(
+            f"B is not positive definite: a direction with wᵀBw = {lowest:.3g} < 0 was met. "
+            "Check the sign of B, or add a ridge, B + reg·I."
+        )

@@ -1,0 +1,27 @@
+"""`A @ V` without forming A: matrices, functions, covariances of data, and a meter on them."""
+
+from genelin.operators.base import Entries, Operator
+from genelin.operators.block import BlockDiagonal, OffDiagonal
+from genelin.operators.convert import as_operator, as_rows
+from genelin.operators.counting import Counter, Counting
+from genelin.operators.covariance import Cross, Gram
+from genelin.operators.matrix import FunctionOperator, Identity, MatrixOperator, Shifted
+from genelin.operators.rows import Rows
+
+__all__ = [
+    "BlockDiagonal",
+    "Counter",
+    "Counting",
+    "Cross",
+    "Entries",
+    "FunctionOperator",
+    "Gram",
+    "Identity",
+    "MatrixOperator",
+    "OffDiagonal",
+    "Operator",
+    "Rows",
+    "Shifted",
+    "as_operator",
+    "as_rows",
+]

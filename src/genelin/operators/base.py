@@ -1,0 +1,116 @@
+"""The contract of an operator: a shape, `op @ V`, `op.T`, and properties a solver may ask for."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from genelin.linalg.columns import Block, Vector
+
+__all__ = ["Entries", "Operator"]
+
+
+@dataclass(frozen=True)
+class Entries:
+    """An explicit matrix, core − minus·minusᵀ: the rank-one part keeps a centred core sparse.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Entries(np.eye(2), minus=np.array([0.5, 0.0])).dense().tolist()
+    [[0.75, 0.0], [0.0, 1.0]]
+    """
+
+    core: Any  # (d, d) ndarray or CSR
+    minus: Vector | None = None  # (d,)
+
+    def dense(self) -> Block:
+        """The matrix as one dense array."""
+        M: Block = self.core if isinstance(self.core, np.ndarray) else self.core.toarray()
+        return M if self.minus is None else M - np.outer(self.minus, self.minus)
+
+
+class Operator(ABC):
+    """A linear map that is applied to blocks of columns.
+
+    Subclasses give `_apply`, and `_apply_transposed` unless they are symmetric. A solver asks for
+    properties, never for a type:
+
+    - `diagonal()`: the diagonal, or None where it cannot be had cheaply;
+    - `entries()`: the matrix itself where it is at hand (for factorisations), or None;
+    - `lambda_min_bound`: a lower bound on the smallest eigenvalue (a ridge gives one); 0: unknown;
+    - `diagonal_blocks`: operators of which this one is the block-diagonal sum, or ();
+    - `flops` per column and `reads`, stored numbers read per application: its cost.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genelin.operators import as_operator
+    >>> op = as_operator(np.array([[2.0, 1.0], [1.0, 3.0]]))
+    >>> (op @ np.ones(2)).tolist(), op.diagonal().tolist(), op.flops
+    ([3.0, 4.0], [2.0, 3.0], 8.0)
+    """
+
+    dtype = np.dtype(np.float64)
+    flops: float = 0.0
+    reads: float = 0.0
+    lambda_min_bound: float = 0.0
+    diagonal_blocks: tuple[Operator, ...] = ()
+
+    def __init__(self, shape: tuple[int, int]) -> None:
+        self.shape = (int(shape[0]), int(shape[1]))
+
+    @abstractmethod
+    def _apply(self, V: Block) -> Block:
+        """Product with a block V of shape (shape[1], m)."""
+
+    def _apply_transposed(self, V: Block) -> Block:
+        return self._apply(V)
+
+    def __matmul__(self, V: Any) -> Block:
+        V = np.asarray(V)
+        if V.ndim not in (1, 2) or V.shape[0] != self.shape[1]:
+            raise ValueError(
+                f"operator of shape {self.shape} cannot be applied to an array of shape {V.shape}"
+            )
+        V = V.astype(np.float64, copy=False)
+        return self._apply(V[:, None])[:, 0] if V.ndim == 1 else self._apply(V)
+
+    @property
+    def T(self) -> Operator:
+        """The transposed operator."""
+        return Transposed(self)
+
+    def diagonal(self) -> Vector | None:
+        """The diagonal, or None where it cannot be had cheaply."""
+        return None
+
+    def entries(self) -> Entries | None:
+        """The matrix itself where it is at hand, or None."""
+        return None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of shape {self.shape}>"
+
+
+class Transposed(Operator):
+    """opᵀ, from an operator that knows its transposed product."""
+
+    def __init__(self, operator: Operator) -> None:
+        super().__init__((operator.shape[1], operator.shape[0]))
+        self._operator = operator
+        self.flops, self.reads = operator.flops, operator.reads
+
+    def _apply(self, V: Block) -> Block:
+        return self._operator._apply_transposed(V)
+
+    def _apply_transposed(self, V: Block) -> Block:
+        return self._operator._apply(V)
+
+    @property
+    def T(self) -> Operator:
+        """The operator that was transposed."""
+        return self._operator

@@ -1,0 +1,70 @@
+"""The block pair of CCA: A = [0, S_xy; S_yx, 0] and B = [S_x, 0; 0, S_y]."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from genelin.linalg.columns import Block, Vector
+from genelin.operators.base import Operator
+from genelin.operators.covariance import Cross
+
+__all__ = ["BlockDiagonal", "OffDiagonal"]
+
+
+class BlockDiagonal(Operator):
+    """diag(blocks): the systems in it can be solved separately.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genelin.operators import Identity, as_operator
+    >>> B = BlockDiagonal((as_operator(np.diag([2.0, 3.0])), Identity(1)))
+    >>> (B @ np.ones(3)).tolist()
+    [2.0, 3.0, 1.0]
+    """
+
+    def __init__(self, blocks: tuple[Operator, ...]) -> None:
+        d = sum(block.shape[0] for block in blocks)
+        super().__init__((d, d))
+        self.diagonal_blocks = blocks
+        self.splits = np.cumsum([block.shape[0] for block in blocks])[:-1].tolist()
+        self.flops = sum(block.flops for block in blocks)
+        self.reads = sum(block.reads for block in blocks)
+        self.lambda_min_bound = min(block.lambda_min_bound for block in blocks)
+
+    def _apply(self, V: Block) -> Block:
+        parts = np.split(V, self.splits)
+        return np.vstack(
+            [block @ part for block, part in zip(self.diagonal_blocks, parts, strict=True)]
+        )
+
+    def diagonal(self) -> Vector | None:
+        """The diagonals of the blocks, one after the other."""
+        parts = [block.diagonal() for block in self.diagonal_blocks]
+        known = [part for part in parts if part is not None]
+        return np.concatenate(known) if len(known) == len(parts) else None
+
+
+class OffDiagonal(Operator):
+    """[0, C; Cᵀ, 0] for a cross-covariance C; one pass over the data serves both halves.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> A = OffDiagonal(Cross(np.array([[1.0], [3.0]]), np.array([[0.0, 1.0], [2.0, 1.0]])))
+    >>> (A @ np.eye(3)).tolist()
+    [[0.0, 3.0, 2.0], [3.0, 0.0, 0.0], [2.0, 0.0, 0.0]]
+    """
+
+    def __init__(self, cross: Cross) -> None:
+        d = sum(cross.shape)
+        super().__init__((d, d))
+        self.cross = cross
+        self.flops, self.reads = 2.0 * cross.flops, cross.reads
+
+    def _apply(self, V: Block) -> Block:
+        return np.vstack(self.cross.both(*np.split(V, [self.cross.shape[0]])))
+
+    def diagonal(self) -> Vector:
+        """Zeros."""
+        return np.zeros(self.shape[0])

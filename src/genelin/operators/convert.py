@@ -1,0 +1,152 @@
+"""`as_operator` and `as_rows`: the one place that looks at the kind of input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import LinearOperator
+
+from genelin.operators.base import Operator
+from genelin.operators.matrix import FunctionOperator, MatrixOperator
+from genelin.operators.rows import Rows
+
+__all__ = ["as_operator", "as_rows"]
+
+
+def as_operator(A: Any, shape: tuple[int, int] | None = None, name: str = "A") -> Operator:
+    """Turn what users have into an `Operator`.
+
+    Parameters
+    ----------
+    A : ndarray, any scipy.sparse matrix or array, scipy `LinearOperator`, PyLops operator,
+        anything with `shape` and `@`, or a function of (d, m) blocks.
+    shape : of a function that does not carry a `shape` of its own.
+    name : what error messages call it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> as_operator(sparse.coo_array(np.eye(3)))
+    <MatrixOperator of shape (3, 3)>
+    >>> (as_operator(lambda V: 2 * V, shape=(3, 3)) @ np.ones(3)).tolist()
+    [2.0, 2.0, 2.0]
+    """
+    if isinstance(A, Operator):
+        return A
+    if sparse.issparse(A) or _is_array(A):
+        return MatrixOperator(_numbers(A, name).astype(np.float64, copy=False))
+    shape = shape or getattr(A, "shape", None)
+    if shape is None or len(shape) != 2:
+        kind = type(A).__name__
+        raise TypeError(
+            f"{name} is a {kind} without a shape (rows, columns): pass an array, a scipy.sparse "
+            f"matrix, a LinearOperator, or as_operator(f, shape=(d, d)) for a function f"
+        )
+    _refuse_dtype(getattr(A, "dtype", None), name)
+    function, transposed = _functions(A, name)
+    return FunctionOperator(function, (int(shape[0]), int(shape[1])), transposed, name)
+
+
+def as_rows(X: Any, name: str = "X") -> Rows:
+    """Turn a data matrix (n rows, d columns) into `Rows`, refusing what cannot be worked with.
+
+    Examples
+    --------
+    >>> as_rows([[1, 2], [3, float("nan")]])
+    Traceback (most recent call last):
+        ...
+    ValueError: X has nan at row 1, column 1: ...
+    """
+    if isinstance(X, Rows):
+        return X
+    if not (sparse.issparse(X) or _is_array(X)):
+        raise TypeError(
+            f"{name} must be a two-dimensional array or a scipy.sparse matrix of numbers, "
+            f"got {type(X).__name__}"
+        )
+    return Rows(_numbers(X, name))
+
+
+def _is_array(A: Any) -> bool:
+    """Arrays, lists and data frames, but not operators that happen to convert."""
+    return isinstance(A, np.ndarray | list | tuple) or (
+        hasattr(A, "__array__") and not isinstance(A, LinearOperator) and not callable(A)
+    )
+
+
+def _functions(A: Any, name: str) -> tuple[Callable[[Any], Any], Callable[[Any], Any] | None]:
+    """How to multiply by A and by its transpose."""
+    if isinstance(A, LinearOperator):
+        return A.matmat, A.rmatmat
+    if hasattr(A, "__matmul__"):
+        transposed = getattr(A, "T", None)
+        return A.__matmul__, None if transposed is None else lambda V: transposed @ V
+    if callable(A):
+        return A, None
+    raise TypeError(f"{name} of type {type(A).__name__} has a shape but neither `@` nor a call")
+
+
+def _numbers(A: Any, name: str) -> Any:
+    """A two-dimensional, non-empty, finite array of floats: ndarray or CSR."""
+    is_sparse = bool(sparse.issparse(A))
+    if not is_sparse:
+        A = np.asarray(A)
+    _refuse_dtype(A.dtype, name)
+    if A.ndim != 2:
+        raise ValueError(f"{name} must have two dimensions, got shape {A.shape}")
+    if 0 in A.shape:
+        raise ValueError(f"{name} is empty, with shape {A.shape}: there is nothing to solve")
+    if is_sparse:
+        A = sparse.csr_array(A)
+        if not A.has_canonical_format:
+            A = A.copy()  # the user's matrix stays as it is
+            A.sum_duplicates()
+    if A.dtype not in (np.float32, np.float64):
+        A = A.astype(np.float64)
+    _refuse_nonfinite(A, name)
+    return A
+
+
+def _refuse_dtype(dtype: Any, name: str) -> None:
+    if dtype is None:
+        return
+    kind = np.dtype(dtype).kind
+    if kind == "c":
+        raise TypeError(
+            f"{name} is complex ({dtype}): genelin solves real symmetric problems; pass "
+            f"{name}.real if its imaginary part is zero"
+        )
+    if kind not in "biuf":
+        raise TypeError(
+            f"{name} has dtype {dtype}, not numbers: convert it, e.g. with {name}.astype(float), "
+            "and encode categories first"
+        )
+
+
+def _refuse_nonfinite(A: Any, name: str) -> None:
+    """Look for NaN and inf; the sum is a quick test that rarely needs the slow one."""
+    values = A.data if sparse.issparse(A) else A
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum()):
+            return
+    bad = ~np.isfinite(values)
+    if not bad.any():
+        return
+    if sparse.issparse(A):
+        entry = int(np.flatnonzero(bad)[0])
+        row = int(np.searchsorted(A.indptr, entry, side="right")) - 1
+        column = int(A.indices[entry])
+        value = values[entry]
+    else:
+        row, column = (int(place[0]) for place in np.nonzero(bad))
+        value = values[row, column]
+    count = int(bad.sum())
+    others = f" ({count} such entries in all)" if count > 1 else ""
+    raise ValueError(
+        f"{name} has {value} at row {row}, column {column}{others}: drop those rows or impute "
+        "them, e.g. with sklearn.impute.SimpleImputer"
+    )

@@ -1,0 +1,67 @@
+"""A meter on operators: applications, passes over the data, flops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from genelin.linalg.columns import Block, Vector
+from genelin.operators.base import Entries, Operator
+
+__all__ = ["Counter", "Counting"]
+
+
+@dataclass
+class Counter:
+    """Running totals; `data_size` is the number of stored entries that make one pass.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genelin.operators import as_operator
+    >>> counter = Counter(data_size=4)
+    >>> op = Counting(as_operator(np.eye(2)), counter)
+    >>> _ = op @ np.ones((2, 3))
+    >>> counter.applications, counter.passes, counter.flops
+    (3, 1.0, 24.0)
+    """
+
+    data_size: float = 0.0
+    passes: float = 0.0
+    applications: int = 0
+    flops: float = 0.0
+
+    def add(self, operator: Operator, columns: int) -> None:
+        """Count one application of `operator` to a block of `columns` columns."""
+        self.applications += columns
+        self.flops += operator.flops * columns
+        if self.data_size:
+            self.passes += operator.reads / self.data_size
+
+
+class Counting(Operator):
+    """An operator that counts its applications; all other properties shine through."""
+
+    def __init__(self, operator: Operator, counter: Counter) -> None:
+        super().__init__(operator.shape)
+        self._operator, self._counter = operator, counter
+        self.flops, self.reads = operator.flops, operator.reads
+        self.lambda_min_bound = operator.lambda_min_bound
+        self.diagonal_blocks = tuple(Counting(b, counter) for b in operator.diagonal_blocks)
+
+    def _apply(self, V: Block) -> Block:
+        self._counter.add(self._operator, V.shape[1])
+        return self._operator._apply(V)
+
+    def _apply_transposed(self, V: Block) -> Block:
+        self._counter.add(self._operator, V.shape[1])
+        return self._operator._apply_transposed(V)
+
+    def diagonal(self) -> Vector | None:
+        """The diagonal of the operator inside."""
+        return self._operator.diagonal()
+
+    def entries(self) -> Entries | None:
+        """The entries of the operator inside; forming them reads the data once."""
+        if self._counter.data_size:
+            self._counter.passes += self._operator.reads / self._counter.data_size
+        return self._operator.entries()

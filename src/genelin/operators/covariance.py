@@ -1,0 +1,272 @@
+"""Covariances of data as operators: XᵀX/n + reg·I and XᵀY/n, centred and scaled implicitly."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from genelin.linalg.columns import Block, Vector
+from genelin.operators.base import Entries, Operator
+from genelin.operators.convert import as_rows
+from genelin.operators.rows import RowBlock, Rows
+
+__all__ = ["Cross", "Gram", "resolve_scale"]
+
+Scale = bool | Any | None  # True: unit variance; an array: divide column j by scale[j]
+
+
+def resolve_scale(rows: Rows, scale: Scale, name: str = "X") -> Vector | None:
+    """The factors by which columns are multiplied, or None for no scaling."""
+    if scale is None or scale is False:
+        return None
+    if scale is True:
+        spread = np.sqrt(rows.variance)
+        spread[spread == 0] = 1.0  # a constant column has nothing to scale
+    else:
+        spread = np.asarray(scale, dtype=np.float64)
+        if spread.shape != (rows.d,) or not np.all(np.isfinite(spread) & (spread > 0)):
+            raise ValueError(
+                f"scale for {name} must be {rows.d} positive finite numbers, one per column"
+            )
+    factors: Vector = 1.0 / spread
+    return factors
+
+
+def _scaled(V: Block, factors: Vector | None) -> Block:
+    return V if factors is None else V * factors[:, None]
+
+
+class Gram(Operator):
+    """weight·XᵀX/n + reg·I, after centring and scaling the columns of X; X stays as it is.
+
+    Parameters
+    ----------
+    X : (n, d) dense or sparse data.
+    reg : ridge added to the diagonal.
+    center : subtract column means (never densifies sparse data).
+    scale : True for unit variance, or divisors, one per column.
+    weight : factor of the covariance (1 − s for shrinkage s).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> X = np.array([[1.0, 0.0], [3.0, 4.0]])
+    >>> S = Gram(sparse.csr_array(X), reg=0.5, center=True)
+    >>> (S @ np.eye(2)).tolist()
+    [[1.5, 2.0], [2.0, 4.5]]
+    >>> S.diagonal().tolist(), S.lambda_min_bound
+    ([1.5, 4.5], 0.5)
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        reg: float = 0.0,
+        center: bool = False,
+        scale: Scale = None,
+        weight: float = 1.0,
+    ) -> None:
+        self.rows = as_rows(X)
+        super().__init__((self.rows.d, self.rows.d))
+        self.reg, self.weight = float(reg), float(weight)
+        self._mean = self.rows.mean if center else None
+        self._factors = resolve_scale(self.rows, scale)
+        self._moment: Any = None  # XᵀX/n once formed
+        self.setup_flops = 0.0
+        self.lambda_min_bound = self.reg
+        self.reads, self.flops = float(self.rows.stored), 4.0 * self.rows.stored
+
+    def _apply(self, V: Block) -> Block:
+        U = _scaled(V, self._factors)
+        out: Block
+        if self._moment is not None:
+            out = self._moment @ U
+            if self._mean is not None:
+                out = out - np.outer(self._mean, self._mean @ U)
+        else:
+            out = np.zeros((self.shape[0], U.shape[1]))
+            for start, stop in self.rows.limits(U.shape[1]):
+                block = self.rows.block(start, stop, self._mean)
+                out += block.transposed_dot(block.dot(U))
+            out /= self.rows.n
+        out = _scaled(out, self._factors)
+        if self.weight != 1.0:
+            out = out * self.weight
+        return out + self.reg * V if self.reg else out
+
+    def diagonal(self) -> Vector:
+        """Variances (or mean squares) of the columns, plus the ridge."""
+        variance = self.rows.mean_square if self._mean is None else self.rows.variance
+        if self._factors is not None:
+            variance = variance * self._factors**2
+        return self.weight * variance + self.reg
+
+    def formed(self) -> Gram:
+        """The same operator with XᵀX/n formed, so that products no longer read the data.
+
+        Dense data give a dense matrix, centred before the product; sparse data give a sparse one
+        with the mean kept apart.
+        """
+        if self._moment is not None:
+            return self
+        twin, X = copy(self), self.rows.matrix
+        if self.rows.is_sparse:
+            twin._moment = (X.T @ X).tocsr() / self.rows.n
+            twin.setup_flops = 2.0 * float(np.square(np.diff(X.indptr), dtype=np.float64).sum())
+        else:
+            twin._moment = _accumulate(self.rows, self.rows, self._mean, self._mean)
+            twin._mean = None
+            twin.setup_flops = 2.0 * self.rows.stored * self.rows.d
+        twin.reads, twin.flops = 0.0, 2.0 * _stored(twin._moment)
+        return twin
+
+    def entries(self) -> Entries:
+        """The matrix itself; reads the data once unless it is formed already."""
+        formed = self.formed()
+        core = formed._moment * self.weight
+        mean = None if formed._mean is None else formed._mean * np.sqrt(self.weight)
+        if self._factors is not None:
+            core = _scale_both(core, self._factors, self._factors)
+            mean = None if mean is None else mean * self._factors
+        if sparse.issparse(core):
+            core = (core + self.reg * sparse.eye_array(self.shape[0])).tocsr()
+        else:
+            core = core + self.reg * np.eye(self.shape[0])
+        return Entries(core, mean)
+
+
+class Cross(Operator):
+    """XᵀY/n after centring and scaling the columns of X and Y; its transpose is YᵀX/n.
+
+    Parameters
+    ----------
+    X, Y : (n, d₁) and (n, d₂) dense or sparse data with the same rows.
+    center : subtract column means.
+    scale : True for unit variance, or a pair of divisors, (for X, for Y).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> C = Cross(np.array([[1.0], [3.0]]), np.array([[0.0, 1.0], [2.0, 1.0]]), center=True)
+    >>> (C @ np.eye(2)).tolist(), (C.T @ np.ones(1)).tolist()
+    ([[1.0, 0.0]], [1.0, 0.0])
+    """
+
+    def __init__(
+        self, X: Any, Y: Any, center: bool = False, scale: Scale = None, weight: float = 1.0
+    ) -> None:
+        self.x, self.y = as_rows(X, "X"), as_rows(Y, "Y")
+        if self.x.n != self.y.n:
+            raise ValueError(
+                f"X has {self.x.n} rows but Y has {self.y.n}: row i of both must describe the "
+                "same observation"
+            )
+        super().__init__((self.x.d, self.y.d))
+        self.weight = float(weight)
+        self._means: tuple[Vector | None, Vector | None] = (None, None)
+        if center:
+            self._means = (self.x.mean, self.y.mean)
+        x_scale, y_scale = scale if isinstance(scale, tuple) else (scale, scale)
+        self._factors = resolve_scale(self.x, x_scale), resolve_scale(self.y, y_scale, "Y")
+        self._moment: Any = None  # XᵀY/n once formed
+        self.setup_flops = 0.0
+        self.reads = float(self.x.stored + self.y.stored)
+        self.flops = 2.0 * self.reads
+
+    def both(self, Vx: Block, Vy: Block) -> tuple[Block, Block]:
+        """(XᵀY/n) Vy and (YᵀX/n) Vx, reading the data once for both."""
+        x_factors, y_factors = self._factors
+        Ux, Uy = _scaled(Vx, x_factors), _scaled(Vy, y_factors)
+        to_x, to_y = self._stream(Ux, Uy) if self._moment is None else self._multiply(Ux, Uy)
+        return self.weight * _scaled(to_x, x_factors), self.weight * _scaled(to_y, y_factors)
+
+    def _stream(self, Ux: Block, Uy: Block) -> tuple[Block, Block]:
+        """Through the rows, in blocks short enough for both views."""
+        to_x, to_y = np.zeros((self.shape[0], Uy.shape[1])), np.zeros((self.shape[1], Ux.shape[1]))
+        columns = max(Ux.shape[1], Uy.shape[1])
+        shorter = min((self.x, self.y), key=lambda rows: next(rows.limits(columns))[1])
+        for start, stop in shorter.limits(columns):
+            x_rows = self.x.block(start, stop, self._means[0])
+            y_rows = self.y.block(start, stop, self._means[1])
+            if Uy.shape[1]:
+                to_x += x_rows.transposed_dot(y_rows.dot(Uy))
+            if Ux.shape[1]:
+                to_y += y_rows.transposed_dot(x_rows.dot(Ux))
+        return to_x / self.x.n, to_y / self.x.n
+
+    def _multiply(self, Ux: Block, Uy: Block) -> tuple[Block, Block]:
+        """By the formed matrix."""
+        to_x, to_y = self._moment @ Uy, self._moment.T @ Ux
+        x_mean, y_mean = self._means
+        if x_mean is not None and y_mean is not None:
+            to_x = to_x - np.outer(x_mean, y_mean @ Uy)
+            to_y = to_y - np.outer(y_mean, x_mean @ Ux)
+        return to_x, to_y
+
+    def _apply(self, V: Block) -> Block:
+        return self.both(np.empty((self.shape[0], 0)), V)[0]
+
+    def _apply_transposed(self, V: Block) -> Block:
+        return self.both(V, np.empty((self.shape[1], 0)))[1]
+
+    def formed(self) -> Cross:
+        """The same operator with XᵀY/n formed, so that products no longer read the data."""
+        if self._moment is not None:
+            return self
+        twin = copy(self)
+        if self.x.is_sparse and self.y.is_sparse:
+            twin._moment = (self.x.matrix.T @ self.y.matrix).tocsr() / self.x.n
+            counts = np.diff(self.x.matrix.indptr).astype(np.float64)
+            twin.setup_flops = 2.0 * float(counts @ np.diff(self.y.matrix.indptr))
+        else:
+            twin._moment = _accumulate(self.x, self.y, *self._means)
+            twin._means = (None, None)
+            twin.setup_flops = 2.0 * min(self.x.stored * self.y.d, self.y.stored * self.x.d)
+        twin.reads, twin.flops = 0.0, 2.0 * _stored(twin._moment)
+        return twin
+
+    def dense(self) -> Block:
+        """The d₁×d₂ matrix as one dense array; reads the data once unless it is formed already."""
+        formed = self.formed()
+        C: Block = formed._moment.toarray() if sparse.issparse(formed._moment) else formed._moment
+        x_mean, y_mean = formed._means
+        if x_mean is not None and y_mean is not None:
+            C = C - np.outer(x_mean, y_mean)
+        x_factors, y_factors = self._factors
+        C = _scaled(C, x_factors) * self.weight
+        return C if y_factors is None else C * y_factors
+
+
+def _accumulate(x: Rows, y: Rows, x_mean: Vector | None, y_mean: Vector | None) -> Block:
+    """(X − 1μ_xᵀ)ᵀ(Y − 1μ_yᵀ)/n as a dense array, one sweep over the rows."""
+    moment: Block = np.zeros((x.d, y.d))
+    dense = x if not x.is_sparse else y
+    for start, stop in dense.limits(dense.d):
+        x_rows = x.block(start, stop, x_mean)
+        y_rows = x_rows if y is x else y.block(start, stop, y_mean)
+        moment += _product(x_rows, y_rows)
+    moment /= x.n
+    return moment
+
+
+def _product(x_rows: RowBlock, y_rows: RowBlock) -> Block:
+    """X_bᵀY_b where at least one side is dense (and centred)."""
+    if not sparse.issparse(y_rows.matrix):
+        return x_rows.transposed_dot(np.asarray(y_rows.matrix, dtype=np.float64))
+    moment: Block = y_rows.transposed_dot(np.asarray(x_rows.matrix, dtype=np.float64)).T
+    return moment
+
+
+def _stored(M: Any) -> int:
+    return int(M.nnz if sparse.issparse(M) else M.size)
+
+
+def _scale_both(M: Any, left: Vector, right: Vector) -> Any:
+    """diag(left) M diag(right)."""
+    if sparse.issparse(M):
+        return (sparse.diags_array(left) @ M @ sparse.diags_array(right)).tocsr()
+    return left[:, None] * M * right

@@ -1,0 +1,135 @@
+"""Operators made of matrices and of functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from genelin.linalg.columns import Block, Vector
+from genelin.operators.base import Entries, Operator
+
+__all__ = ["FunctionOperator", "Identity", "MatrixOperator", "Shifted"]
+
+
+class MatrixOperator(Operator):
+    """A dense array or a CSR matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> op = MatrixOperator(np.array([[0.0, 1.0], [2.0, 0.0]]))
+    >>> (op.T @ np.array([1.0, 0.0])).tolist()
+    [0.0, 1.0]
+    """
+
+    def __init__(self, matrix: Any) -> None:
+        super().__init__(matrix.shape)
+        self.matrix = matrix
+        stored = matrix.nnz if sparse.issparse(matrix) else matrix.size
+        self.reads, self.flops = float(stored), 2.0 * stored
+
+    def _apply(self, V: Block) -> Block:
+        product: Block = self.matrix @ V
+        return product
+
+    def _apply_transposed(self, V: Block) -> Block:
+        product: Block = self.matrix.T @ V
+        return product
+
+    def diagonal(self) -> Vector:
+        """The diagonal of the matrix."""
+        return np.array(self.matrix.diagonal(), dtype=np.float64)
+
+    def entries(self) -> Entries:
+        """The matrix itself."""
+        return Entries(self.matrix)
+
+
+class Identity(Operator):
+    """The identity of size d: what B=None stands for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> (Identity(2) @ np.array([1.0, 2.0])).tolist()
+    [1.0, 2.0]
+    """
+
+    lambda_min_bound = 1.0
+
+    def __init__(self, d: int) -> None:
+        super().__init__((d, d))
+
+    def _apply(self, V: Block) -> Block:
+        return V.copy()
+
+    def diagonal(self) -> Vector:
+        """Ones."""
+        return np.ones(self.shape[0])
+
+    def entries(self) -> Entries:
+        """The sparse identity."""
+        return Entries(sparse.eye_array(self.shape[0], format="csr"))
+
+
+class FunctionOperator(Operator):
+    """A function of blocks: f(V) of shape (rows, m) for V of shape (columns, m).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> second_difference = FunctionOperator(lambda V: 2 * V - np.roll(V, 1, 0), (3, 3))
+    >>> (second_difference @ np.array([1.0, 0.0, 0.0])).tolist()
+    [2.0, -1.0, 0.0]
+    """
+
+    def __init__(
+        self,
+        function: Callable[[Block], Any],
+        shape: tuple[int, int],
+        transposed: Callable[[Block], Any] | None = None,
+        name: str = "operator",
+    ) -> None:
+        super().__init__(shape)
+        self._function, self._transposed, self._name = function, transposed, name
+        self.reads = float(self.shape[0]) * self.shape[1]
+
+    def _apply(self, V: Block) -> Block:
+        return self._checked(self._function(V), (self.shape[0], V.shape[1]))
+
+    def _apply_transposed(self, V: Block) -> Block:
+        function = self._function if self._transposed is None else self._transposed
+        return self._checked(function(V), (self.shape[1], V.shape[1]))
+
+    def _checked(self, product: Any, expected: tuple[int, int]) -> Block:
+        block: Block = np.asarray(product, dtype=np.float64)
+        if block.shape != expected:
+            raise ValueError(
+                f"{self._name}: the product with a block of {expected[1]} columns has shape "
+                f"{block.shape}, expected {expected}. A function must accept a (d, m) block; wrap "
+                "one for single vectors in scipy.sparse.linalg.LinearOperator(matvec=...)."
+            )
+        return block
+
+
+class Shifted(Operator):
+    """sign·A + shift·B: the same eigenvectors, eigenvalues sign·λ + shift.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> A, B = MatrixOperator(np.diag([1.0, -3.0])), Identity(2)
+    >>> (Shifted(A, B, shift=3.0) @ np.ones(2)).tolist()
+    [4.0, 0.0]
+    """
+
+    def __init__(self, A: Operator, B: Operator, shift: float, sign: float = 1.0) -> None:
+        super().__init__(A.shape)
+        self._A, self._B, self._shift, self._sign = A, B, shift, sign
+        self.flops, self.reads = A.flops + B.flops, A.reads + B.reads
+
+    def _apply(self, V: Block) -> Block:
+        return self._sign * (self._A @ V) + self._shift * (self._B @ V)

@@ -1,0 +1,115 @@
+"""Rows of a data set, read in blocks; centring is implicit for sparse data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from genelin.linalg.columns import Block, Vector
+
+__all__ = ["RowBlock", "Rows"]
+
+DENSE_BLOCK = 2**20  # numbers in a centred copy of dense rows: 8 MB
+SPARSE_BLOCK = 2**23  # numbers in a (rows, m) product with sparse rows: 64 MB
+
+
+@dataclass(frozen=True)
+class RowBlock:
+    """Consecutive rows X_b, seen through their mean: (X_b − 1μᵀ)V and (X_b − 1μᵀ)ᵀT."""
+
+    matrix: Any  # (rows, d); dense rows are centred already
+    mean: Vector | None  # (d,), only for sparse rows
+
+    def dot(self, V: Block) -> Block:
+        """(X_b − 1μᵀ) V, of shape (rows, m)."""
+        T: Block = self.matrix @ V
+        if self.mean is not None:
+            T -= self.mean @ V
+        return T
+
+    def transposed_dot(self, T: Block) -> Block:
+        """(X_b − 1μᵀ)ᵀ T, of shape (d, m)."""
+        V: Block = self.matrix.T @ T
+        if self.mean is not None:
+            V -= np.outer(self.mean, T.sum(axis=0))
+        return V
+
+
+class Rows:
+    """A data matrix of n rows, dense or CSR, with its moments.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> rows = Rows(sparse.csr_array(np.array([[1.0, 0.0], [3.0, 0.0]])))
+    >>> rows.mean.tolist(), rows.variance.tolist(), rows.stored
+    ([2.0, 0.0], [1.0, 0.0], 2)
+    """
+
+    def __init__(self, matrix: Any) -> None:
+        self.matrix = matrix
+        self.n, self.d = matrix.shape
+        self.is_sparse = bool(sparse.issparse(matrix))
+        self.stored = int(matrix.nnz if self.is_sparse else matrix.size)
+
+    @cached_property
+    def mean(self) -> Vector:
+        """Column means."""
+        if self.is_sparse:
+            means: Vector = np.asarray(self.matrix.sum(axis=0, dtype=np.float64)).ravel() / self.n
+            return means
+        return np.asarray(np.mean(self.matrix, axis=0, dtype=np.float64))
+
+    @cached_property
+    def variance(self) -> Vector:
+        """Column variances (divided by n), summed from squares of deviations only."""
+        return self._mean_square_about(self.mean)
+
+    @cached_property
+    def mean_square(self) -> Vector:
+        """Column means of squares."""
+        return self._mean_square_about(np.zeros(self.d))
+
+    def _mean_square_about(self, centre: Vector) -> Vector:
+        if not self.is_sparse:
+            sums = np.zeros(self.d)
+            for start, stop in self.limits(1):
+                deviation = self.matrix[start:stop] - centre
+                sums += np.einsum("ij,ij->j", deviation, deviation)
+            return np.asarray(sums / self.n)
+        X = self.matrix
+        squares = (X.data - centre[X.indices]) ** 2
+        stored = np.bincount(X.indices, minlength=self.d)
+        sums = np.bincount(X.indices, weights=squares, minlength=self.d)
+        return np.asarray((sums + (self.n - stored) * centre**2) / self.n)
+
+    def limits(self, columns: int) -> Iterator[tuple[int, int]]:
+        """Row ranges of blocks fit for products with `columns` columns."""
+        if self.is_sparse:
+            step = max(4 * self.d, SPARSE_BLOCK // max(columns, 1))
+        else:
+            step = max(256, DENSE_BLOCK // (self.d + columns))
+        for start in range(0, self.n, step):
+            yield start, min(start + step, self.n)
+
+    def block(self, start: int, stop: int, mean: Vector | None) -> RowBlock:
+        """Rows start … stop − 1, centred at `mean` (explicitly if dense, implicitly if sparse)."""
+        X = self.matrix
+        if not self.is_sparse:
+            part = X[start:stop]
+            return RowBlock(part if mean is None else part - mean, None)
+        if start == 0 and stop == self.n:
+            return RowBlock(X, mean)
+        first, last = X.indptr[start], X.indptr[stop]
+        part = sparse.csr_array(
+            (X.data[first:last], X.indices[first:last], X.indptr[start : stop + 1] - first),
+            shape=(stop - start, self.d),
+            copy=False,
+        )
+        return RowBlock(part, mean)

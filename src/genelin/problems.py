@@ -1,0 +1,391 @@
+"""What is to be solved: a pencil (A, B), or two views of the same rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.linalg import lapack
+
+from genelin.errors import NotPositiveDefiniteError
+from genelin.linalg import Which, column_dots
+from genelin.linalg.columns import Block, Vector
+from genelin.operators import (
+    BlockDiagonal,
+    Cross,
+    Gram,
+    Identity,
+    OffDiagonal,
+    Operator,
+    Rows,
+    as_operator,
+    as_rows,
+)
+
+__all__ = ["Pencil", "TwoView", "check_pencil"]
+
+EPS = np.finfo(np.float64).eps
+SMALL = 2048  # up to here a d×d matrix is formed and factored without a thought
+
+
+@dataclass(frozen=True)
+class Pencil:
+    """A v = λ B v with A symmetric and B symmetric positive definite (None: the identity).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Pencil(np.diag([1.0, 2.0])).d
+    2
+    """
+
+    A: Any
+    B: Any = None
+    which: Which = "LM"
+
+    def __post_init__(self) -> None:
+        A = as_operator(self.A, name="A")
+        _refuse_nonsquare(A, "A")
+        B = Identity(A.shape[0]) if self.B is None else as_operator(self.B, name="B")
+        _refuse_nonsquare(B, "B")
+        if A.shape != B.shape:
+            raise ValueError(
+                f"A has shape {A.shape} but B has shape {B.shape}: they must be of one size"
+            )
+        if self.which not in ("LM", "LA", "SA"):
+            raise ValueError(f"which={self.which!r} is not known: use 'LM', 'LA' or 'SA'")
+        object.__setattr__(self, "A", A)
+        object.__setattr__(self, "B", B)
+
+    @property
+    def d(self) -> int:
+        """Size of A and B."""
+        return int(self.A.shape[0])
+
+    @property
+    def data_size(self) -> float:
+        """Stored entries that make one pass."""
+        return float(self.A.reads + self.B.reads)
+
+
+@dataclass(frozen=True)
+class TwoView:
+    """Canonical correlations between the columns of X and of Y, which share their rows.
+
+    S_x = XᵀX/n + reg·I (or (1 − s)·XᵀX/n + s·tr/d·I with shrinkage s), and likewise S_y.
+
+    Parameters
+    ----------
+    X, Y : (n, d₁) and (n, d₂), dense or sparse.
+    reg : ridge, one for both or a pair.
+    center, scale : subtract column means, divide by standard deviations; both implicitly.
+    shrinkage : instead of reg, in [0, 1], one for both or a pair.
+    form : form the covariances once instead of reading the data for every product; None
+        decides by their size.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> problem = TwoView(np.eye(3), np.ones((3, 2)), reg=(0.1, 0.2))
+    >>> problem.pencil.d, problem.regs
+    (5, (0.1, 0.2))
+    """
+
+    X: Any
+    Y: Any
+    reg: Any = 0.0
+    center: bool = True
+    scale: bool = False
+    shrinkage: Any = None
+    form: bool | None = None
+
+    def __post_init__(self) -> None:
+        x, y = as_rows(self.X, "X"), as_rows(self.Y, "Y")
+        if x.n != y.n:
+            raise ValueError(
+                f"X has {x.n} rows but Y has {y.n}: row i of both must describe the same "
+                "observation"
+            )
+        if x.n < 2 and self.center:
+            raise ValueError("X and Y have a single row: nothing is left after centring")
+        object.__setattr__(self, "X", x)
+        object.__setattr__(self, "Y", y)
+        reg = _pair(self.reg, "reg", np.inf)
+        if self.shrinkage is not None and any(reg):
+            raise ValueError("reg and shrinkage exclude each other: give one of them")
+        if self.shrinkage is not None:
+            _pair(self.shrinkage, "shrinkage", 1.0)
+
+    @property
+    def splits(self) -> tuple[int, int]:
+        """Numbers of columns of X and of Y."""
+        return self.X.d, self.Y.d
+
+    @property
+    def data_size(self) -> float:
+        """Stored entries of X and Y: one pass."""
+        return float(self.X.stored + self.Y.stored)
+
+    @cached_property
+    def _shrinkages(self) -> tuple[float, float]:
+        return (0.0, 0.0) if self.shrinkage is None else _pair(self.shrinkage, "shrinkage", 1.0)
+
+    @cached_property
+    def regs(self) -> tuple[float, float]:
+        """The ridge of each view, that of the shrinkage included."""
+        if self.shrinkage is None:
+            return _pair(self.reg, "reg", np.inf)
+        x, y = (
+            s * float(Gram(rows, 0.0, self.center, self.scale).diagonal().mean())
+            for s, rows in zip(self._shrinkages, (self.X, self.Y), strict=True)
+        )
+        return x, y
+
+    @property
+    def weights(self) -> tuple[float, float]:
+        """The factor of each view's covariance: 1, or 1 − shrinkage."""
+        return 1.0 - self._shrinkages[0], 1.0 - self._shrinkages[1]
+
+    def _gram(self, rows: Rows, view: int) -> Gram:
+        gram = Gram(rows, self.regs[view], self.center, self.scale, self.weights[view])
+        return gram.formed() if _worth_forming(rows, rows, self.form) else gram
+
+    @cached_property
+    def S_x(self) -> Gram:
+        """S_x, the ridge included."""
+        return self._gram(self.X, 0)
+
+    @cached_property
+    def S_y(self) -> Gram:
+        """S_y, the ridge included."""
+        return self._gram(self.Y, 1)
+
+    @cached_property
+    def S_xy(self) -> Cross:
+        """The cross-covariance."""
+        cross = Cross(self.X, self.Y, self.center, self.scale)
+        return cross.formed() if _worth_forming(self.X, self.Y, self.form) else cross
+
+    @cached_property
+    def pencil(self) -> Pencil:
+        """The block pair whose top-2k space holds the k canonical pairs."""
+        return Pencil(OffDiagonal(self.S_xy), BlockDiagonal((self.S_x, self.S_y)))
+
+    @property
+    def setup(self) -> tuple[float, float]:
+        """Passes and flops that forming covariances took."""
+        parts = ((self.S_x, self.X.stored), (self.S_y, self.Y.stored), (self.S_xy, self.data_size))
+        reads = sum(stored for operator, stored in parts if operator.setup_flops)
+        return reads / self.data_size, sum(operator.setup_flops for operator, _ in parts)
+
+
+def _worth_forming(x: Rows, y: Rows, form: bool | None) -> bool:
+    """Whether XᵀY is cheaper to keep than to apply through the rows."""
+    if form is not None:
+        return form
+    if x.is_sparse and y.is_sparse:
+        products = np.diff(x.matrix.indptr).astype(np.float64) @ np.diff(y.matrix.indptr)
+        return bool(products <= 4.0 * (x.stored + y.stored)) or x.d * y.d <= 2**20
+    return bool(x.n >= max(x.d, y.d) and max(x.d, y.d) <= 2 * SMALL)
+
+
+def _pair(value: Any, name: str, highest: float) -> tuple[float, float]:
+    """One number for both views, or one for each."""
+    numbers = np.atleast_1d(np.asarray(value, dtype=np.float64))
+    if numbers.shape not in ((1,), (2,)) or not np.all((numbers >= 0) & (numbers <= highest)):
+        upper = "" if highest == np.inf else f" and at most {highest:g}"
+        raise ValueError(
+            f"{name}={value!r}: give one number or a pair (for X, for Y), not negative{upper}"
+        )
+    if not np.all(np.isfinite(numbers)):
+        raise ValueError(f"{name}={value!r} is not finite")
+    return float(numbers[0]), float(numbers[-1])
+
+
+# --- Checks of a pencil, before any long work starts -------------------------------------------
+
+
+def check_pencil(pencil: Pencil, rng: np.random.Generator) -> None:
+    """Raise if A or B is not symmetric, or B is not positive definite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> check_pencil(Pencil(np.array([[1.0, 2.0], [0.0, 1.0]])), np.random.default_rng(0))
+    Traceback (most recent call last):
+        ...
+    ValueError: A is not symmetric: entry (0, 1) is 2 but (1, 0) is 0. ...
+    """
+    _refuse_asymmetric(pencil.A, "A", rng)
+    if not isinstance(pencil.B, Identity):
+        _refuse_asymmetric(pencil.B, "B", rng)
+        _refuse_indefinite(pencil.B, rng)
+
+
+def _refuse_nonsquare(operator: Operator, name: str) -> None:
+    if operator.shape[0] != operator.shape[1]:
+        raise ValueError(f"{name} must be square, got shape {operator.shape}")
+
+
+def _refuse_asymmetric(operator: Operator, name: str, rng: np.random.Generator) -> None:
+    entries = operator.entries()
+    remedy = f"Pass ({name} + {name}.T) / 2 if it should be."
+    if entries is None:
+        _probe_symmetry(operator, name, rng)
+        return
+    M = entries.core
+    difference = abs(M - M.T)
+    largest = abs(M).max()
+    if difference.max() <= 1e-10 * largest:
+        return
+    if sparse.issparse(difference):
+        difference = difference.tocoo()
+        worst = int(np.argmax(difference.data))
+        i, j = sorted((int(difference.row[worst]), int(difference.col[worst])))
+    else:
+        i, j = sorted(int(c) for c in np.unravel_index(np.argmax(difference), M.shape))
+    raise ValueError(
+        f"{name} is not symmetric: entry ({i}, {j}) is {M[i, j]:.6g} but ({j}, {i}) is "
+        f"{M[j, i]:.6g}. {remedy}"
+    )
+
+
+def _probe_symmetry(operator: Operator, name: str, rng: np.random.Generator) -> None:
+    """uᵀMv = vᵀMu for random u and v; also the first look at what the products hold."""
+    d = operator.shape[0]
+    U, V = rng.standard_normal((2, d, 2))
+    MU, MV = operator @ U, operator @ V
+    if not (np.all(np.isfinite(MU)) and np.all(np.isfinite(MV))):
+        raise ValueError(f"{name} @ V has NaN or inf for a random block V: check the operator")
+    gap = np.abs(column_dots(U, MV) - column_dots(V, MU))
+    size = np.linalg.norm(MU, axis=0) * np.linalg.norm(V, axis=0)
+    if np.any(gap > 1e-6 * size):
+        raise ValueError(
+            f"{name} is not symmetric: uᵀ({name} v) and vᵀ({name} u) differ by {gap.max():.3g} for "
+            f"random u and v. Pass an operator that equals its transpose."
+        )
+
+
+def _refuse_indefinite(B: Operator, rng: np.random.Generator) -> None:
+    diagonal = B.diagonal()
+    if diagonal is not None and diagonal.min() <= 0:
+        place = int(np.argmin(diagonal))
+        kind = "singular or indefinite" if diagonal[place] == 0 else "indefinite"
+        raise NotPositiveDefiniteError(
+            f"B is not positive definite: its diagonal entry {place} is {diagonal[place]:.3g}, so "
+            f"it is {kind}. Remove that row and column, or add a ridge, B + reg·I."
+        )
+    entries = B.entries()
+    if entries is not None and B.shape[0] <= 2 * SMALL:
+        assert diagonal is not None
+        _refuse_by_cholesky(entries.dense(), diagonal)
+        return
+    V = rng.standard_normal((B.shape[0], 4))
+    curvature = column_dots(V, B @ V)
+    if curvature.min() <= 0:
+        raise NotPositiveDefiniteError(
+            f"B is not positive definite: vᵀBv = {curvature.min():.3g} for a random v. Check its "
+            "sign, or add a ridge, B + reg·I."
+        )
+
+
+def _refuse_by_cholesky(B: Block, diagonal: Vector) -> None:
+    """Factor the Jacobi-scaled B: its failure or its condition number tells."""
+    scale = 1.0 / np.sqrt(diagonal)
+    scaled = np.asfortranarray(scale[:, None] * B * scale)
+    norm = float(np.abs(scaled).sum(axis=0).max())
+    factor, info = lapack.dpotrf(scaled, lower=1)
+    if info > 0:
+        raise NotPositiveDefiniteError(
+            f"B is not positive definite: its leading {info}×{info} block is singular or "
+            "indefinite. Remove dependent rows and columns, or add a ridge, B + reg·I."
+        )
+    rcond, _ = lapack.dpocon(factor, norm, uplo="L")
+    if rcond < 10 * EPS:
+        raise NotPositiveDefiniteError(
+            f"B is not positive definite: it is singular to rounding, with an estimated condition "
+            f"number of {1 / max(rcond, 1e-300):.1e}. Remove dependent rows and columns, or add a "
+            "ridge, B + reg·I."
+        )
+
+
+# --- Data that do not span their columns -------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Deficiency:
+    """A view whose covariance is singular: its name, its rank where known, and what to say."""
+
+    name: str
+    rank: int | None
+    message: str
+
+
+def deficiencies(problem: TwoView) -> list[Deficiency]:
+    """Views without a ridge whose columns are dependent, as far as that can be told cheaply.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).standard_normal((9, 2))
+    >>> [d.rank for d in deficiencies(TwoView(np.c_[X, X[:, :1]], X))]
+    [2]
+    """
+    views = (("X", problem.X, problem.S_x, 0), ("Y", problem.Y, problem.S_y, 1))
+    found = []
+    for name, rows, gram, view in views:
+        if problem.regs[view] > 0:
+            continue
+        rank = _numerical_rank(rows, gram, problem.center)
+        dead = np.flatnonzero(_dead_columns(rows, gram))
+        if rank is None and not len(dead):
+            continue
+        if rank is not None and rank == rows.d:
+            continue
+        found.append(Deficiency(name, rank, _deficiency_message(problem, name, rows, rank, dead)))
+    return found
+
+
+def _dead_columns(rows: Rows, gram: Gram) -> Any:
+    """Columns without variance, up to the rounding of their own size."""
+    return gram.diagonal() <= 4 * EPS * rows.mean_square
+
+
+def _numerical_rank(rows: Rows, gram: Gram, center: bool) -> int | None:
+    """Rank by pivoted Cholesky of the scaled covariance; None where d is too large for that."""
+    if rows.d > SMALL:
+        most = rows.n - bool(center)
+        return None if most >= rows.d else most
+    S = gram.entries().dense()
+    alive = ~_dead_columns(rows, gram)
+    S = S[np.ix_(alive, alive)]
+    if not S.size:
+        return 0
+    scale = 1.0 / np.sqrt(np.diagonal(S))
+    scaled = np.asfortranarray(scale[:, None] * S * scale)
+    *_, rank, _ = lapack.dpstrf(scaled, lower=1, tol=len(S) * EPS)
+    return int(rank)
+
+
+def _deficiency_message(
+    problem: TwoView, name: str, rows: Rows, rank: int | None, dead: Any
+) -> str:
+    parts = []
+    if len(dead):
+        shown = ", ".join(str(j) for j in dead[:5]) + (", …" if len(dead) > 5 else "")
+        kind = "constant" if problem.center else "all zero"
+        parts.append(f"{len(dead)} of its {rows.d} columns are {kind} ({shown})")
+    if rank is not None and rank < rows.d - len(dead):
+        parts.append(f"its {rows.d} columns have numerical rank {rank}")
+    if rank is not None and rank >= rows.n - bool(problem.center):
+        parts.append(
+            f"with {rows.n} rows it can fit anything, so that correlations of 1 mean nothing"
+        )
+    variance = float(np.mean(problem.S_x.diagonal() if name == "X" else problem.S_y.diagonal()))
+    return (
+        f"{name} is rank-deficient: {'; '.join(parts)}. Solved on its numerical range; to "
+        f"regularise instead, try reg={0.01 * variance:.1g}."
+    )

@@ -1,0 +1,26 @@
+"""Linear solvers with the paper's contract: reduce the B-norm error by a factor, warm-started."""
+
+from genelin.solvers.agd import AGD
+from genelin.solvers.base import IterativeSolver, LinearSolver, Step
+from genelin.solvers.bounds import SpectralBounds, spectral_bounds
+from genelin.solvers.cg import CG
+from genelin.solvers.custom import Custom, as_solver
+from genelin.solvers.direct import Direct
+from genelin.solvers.gd import GD
+from genelin.solvers.preconditioners import Jacobi, Preconditioner
+
+__all__ = [
+    "AGD",
+    "CG",
+    "GD",
+    "Custom",
+    "Direct",
+    "IterativeSolver",
+    "Jacobi",
+    "LinearSolver",
+    "Preconditioner",
+    "SpectralBounds",
+    "Step",
+    "as_solver",
+    "spectral_bounds",
+]

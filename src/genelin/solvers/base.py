@@ -1,0 +1,147 @@
+"""The black box: given B, b, u₀ and δ, return u₁ with ‖u₁ − B⁻¹b‖²_B ≤ δ ‖u₀ − B⁻¹b‖²_B."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genelin.linalg.columns import Block, Vector
+from genelin.operators import Operator, as_operator
+from genelin.results import LinearSolution
+
+__all__ = ["IterativeSolver", "LinearSolver", "Step"]
+
+
+@dataclass(frozen=True)
+class BlockState:
+    """One state per diagonal block of B, and where the rows are cut."""
+
+    states: tuple[Any, ...]
+    splits: tuple[int, ...]
+
+
+class LinearSolver(ABC):
+    """Frozen settings; `init(B)` does the once-only work, `solve(state, …)` reuses it.
+
+    All solvers work on the correction c = u₁ − u₀, which solves Bc = b − Bu₀ from zero: a warm
+    start then costs no digits, however close u₀ is. A block-diagonal B is solved block by block.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genelin import solvers
+    >>> B, b = np.array([[2.0, 1.0], [1.0, 3.0]]), np.array([3.0, 4.0])
+    >>> solver = solvers.AGD()
+    >>> sol = solver.solve(solver.init(B), b, np.zeros(2), reduction=1e-16)
+    >>> np.round(sol.value, 6).tolist()
+    [1.0, 1.0]
+    """
+
+    @abstractmethod
+    def _prepare(self, operator: Operator) -> Any:
+        """The state for one operator: bounds, factors, preconditioner."""
+
+    @abstractmethod
+    def _advance(
+        self, state: Any, rhs: Block, x0: Block, reduction: float, residual: Block | None
+    ) -> LinearSolution:
+        """Solve one block; `residual` is rhs − B x0 where it is known."""
+
+    def init(self, operator: Any) -> Any:
+        """Prepare for B, given as anything that `as_operator` takes."""
+        operator = as_operator(operator, name="B")
+        if not operator.diagonal_blocks:
+            return self._prepare(operator)
+        sizes = [block.shape[0] for block in operator.diagonal_blocks]
+        states = tuple(self.init(block) for block in operator.diagonal_blocks)
+        return BlockState(states, tuple(np.cumsum(sizes)[:-1].tolist()))
+
+    def solve(
+        self, state: Any, rhs: Any, x0: Any, reduction: float, residual: Block | None = None
+    ) -> LinearSolution:
+        """Reduce ‖u − B⁻¹rhs‖²_B by the factor `reduction`, starting from x0, column by column.
+
+        `residual` may hold rhs − B x0 if the caller has it; that saves one product.
+        """
+        if not 0 <= reduction < 1:
+            raise ValueError(f"reduction={reduction!r} must lie in [0, 1)")
+        rhs, x0 = np.asarray(rhs, dtype=np.float64), np.asarray(x0, dtype=np.float64)
+        if rhs.shape != x0.shape:
+            raise ValueError(f"rhs has shape {rhs.shape} but x0 has shape {x0.shape}")
+        if rhs.ndim == 1:
+            solution = self.solve(state, rhs[:, None], x0[:, None], reduction)
+            return replace(solution, value=solution.value[:, 0])
+        if not isinstance(state, BlockState):
+            return self._advance(state, rhs, x0, reduction, residual)
+        return self._solve_blocks(state, rhs, x0, reduction, residual)
+
+    def _solve_blocks(
+        self, state: BlockState, rhs: Block, x0: Block, reduction: float, residual: Block | None
+    ) -> LinearSolution:
+        rows = np.split(np.arange(len(rhs)), state.splits)
+        parts = [
+            self.solve(inner, rhs[r], x0[r], reduction, None if residual is None else residual[r])
+            for inner, r in zip(state.states, rows, strict=True)
+        ]
+        left = [part.residual for part in parts if part.residual is not None]
+        return LinearSolution(
+            value=np.vstack([part.value for part in parts]),
+            iterations=sum(part.iterations for part in parts),
+            met=np.all([part.met for part in parts], axis=0),
+            residual=np.vstack(left) if len(left) == len(parts) else None,
+        )
+
+
+@dataclass
+class Step:
+    """An iterate c of Bc = r₀, and how to measure it.
+
+    `measure()` gives two vectors: ‖e₀‖²_B − ‖e‖²_B, which is known exactly, and an upper bound on
+    ‖e‖²_B. `residual` is r₀ − Bc where the method keeps it.
+    """
+
+    correction: Block
+    measure: Callable[[], tuple[Vector, Vector]]
+    residual: Block | None = None
+
+    def meets(self, reduction: float) -> NDArray[np.bool_]:
+        """Columns whose error surely is reduced: ‖e‖² ≤ δ‖e₀‖², with ‖e₀‖² = decrease + ‖e‖²."""
+        decrease, bound = self.measure()
+        met: NDArray[np.bool_] = (1.0 - reduction) * bound <= reduction * decrease
+        return met
+
+
+@dataclass(frozen=True)
+class IterativeSolver(LinearSolver):
+    """A solver that yields one iterate after the other; `solve` stops it as soon as δ is met."""
+
+    max_iter: int = 10_000
+
+    @abstractmethod
+    def corrections(self, state: Any, r0: Block) -> Iterator[Step]:
+        """Iterates of B c = r0 from c = 0, without end."""
+
+    def enough(self, state: Any, reduction: float) -> float:
+        """Steps after which theory grants the reduction (inf where the bounds are guesses)."""
+        return np.inf
+
+    def _advance(
+        self, state: Any, rhs: Block, x0: Block, reduction: float, residual: Block | None
+    ) -> LinearSolution:
+        r0 = rhs - state.operator @ x0 if residual is None else residual
+        if not r0.any():
+            return LinearSolution(x0.copy(), 0, np.ones(rhs.shape[1], dtype=bool), r0)
+        enough, check = self.enough(state, reduction), 1
+        for t, step in enumerate(self.corrections(state, r0), start=1):
+            if t < min(check, self.max_iter, enough):
+                continue
+            met = step.meets(reduction) | (t >= enough)
+            if met.all() or t >= self.max_iter:
+                break
+            check = t + max(1, t // 8)  # measuring costs: do it in every eighth step at most
+        return LinearSolution(x0 + step.correction, t, met, step.residual)
