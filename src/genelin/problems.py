@@ -11,13 +11,15 @@ from scipy import sparse
 from scipy.linalg import lapack
 
 from genelin.errors import NotPositiveDefiniteError
-from genelin.linalg import Which, column_dots
+from genelin.linalg import Which, column_dots, range_basis
 from genelin.linalg.columns import Block, Vector
 from genelin.operators import (
     BlockDiagonal,
+    Compressed,
     Cross,
     Gram,
     Identity,
+    MatrixOperator,
     OffDiagonal,
     Operator,
     Rows,
@@ -169,10 +171,60 @@ class TwoView:
         cross = Cross(self.X, self.Y, self.center, self.scale)
         return cross.formed() if _worth_forming(self.X, self.Y, self.form) else cross
 
+    def score_variances(self, Wx: Block, Wy: Block) -> tuple[Vector, Vector]:
+        """Variances of XWx and YWy, for columns of unit length in S_x and S_y."""
+        x, y = (
+            (1.0 - reg * column_dots(W, W)) / weight
+            if weight > 0
+            else column_dots(W, Gram(rows, 0.0, self.center, self.scale) @ W)
+            for reg, weight, W, rows in zip(
+                self.regs, self.weights, (Wx, Wy), (self.X, self.Y), strict=True
+            )
+        )
+        return np.maximum(x, 0.0), np.maximum(y, 0.0)
+
+    @cached_property
+    def deficiencies(self) -> list[Deficiency]:
+        """Views without a ridge whose columns are dependent, as far as can be told cheaply."""
+        views = (("X", self.X, self.S_x), ("Y", self.Y, self.S_y))
+        bare = [view for view, reg in zip(views, self.regs, strict=True) if reg == 0]
+        found = [_deficiency(*view, self.center) for view in bare]
+        return [deficiency for deficiency in found if deficiency is not None]
+
+    @cached_property
+    def bases(self) -> tuple[Block | None, Block | None]:
+        """Bases of the numerical ranges of deficient views, where they are small enough."""
+        weak = {deficiency.name for deficiency in self.deficiencies}
+        x, y = (
+            range_basis(gram.entries().dense())[0] if name in weak and rows.d <= SMALL else None
+            for name, rows, gram in (("X", self.X, self.S_x), ("Y", self.Y, self.S_y))
+        )
+        return x, y
+
     @cached_property
     def pencil(self) -> Pencil:
-        """The block pair whose top-2k space holds the k canonical pairs."""
-        return Pencil(OffDiagonal(self.S_xy), BlockDiagonal((self.S_x, self.S_y)))
+        """The block pair whose top-2k space holds the k canonical pairs.
+
+        Views of deficient rank are taken on their range: see `bases` and `lift`.
+        """
+        S_x, S_y = (
+            gram if Q is None else MatrixOperator(Q.T @ (gram @ Q))
+            for gram, Q in zip((self.S_x, self.S_y), self.bases, strict=True)
+        )
+        whole = all(Q is None for Q in self.bases)
+        cross = self.S_xy if whole else Compressed(self.S_xy, *self.bases)
+        return Pencil(OffDiagonal(cross), BlockDiagonal((S_x, S_y)))
+
+    @property
+    def semidefinite(self) -> bool:
+        """Whether B of the pencil stays singular: a deficient view without a basis of its range."""
+        sizes = {"X": self.X.d, "Y": self.Y.d}
+        return any(sizes[deficiency.name] > SMALL for deficiency in self.deficiencies)
+
+    def lift(self, Wx: Block, Wy: Block) -> tuple[Block, Block]:
+        """Weights of the columns of X and Y from coordinates in their `bases`."""
+        Qx, Qy = self.bases
+        return Wx if Qx is None else Qx @ Wx, Wy if Qy is None else Qy @ Wy
 
     @property
     def setup(self) -> tuple[float, float]:
@@ -324,34 +376,28 @@ class Deficiency:
     message: str
 
 
-def deficiencies(problem: TwoView) -> list[Deficiency]:
-    """Views without a ridge whose columns are dependent, as far as that can be told cheaply.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.random.default_rng(0).standard_normal((9, 2))
-    >>> [d.rank for d in deficiencies(TwoView(np.c_[X, X[:, :1]], X))]
-    [2]
-    """
-    views = (("X", problem.X, problem.S_x, 0), ("Y", problem.Y, problem.S_y, 1))
-    found = []
-    for name, rows, gram, view in views:
-        if problem.regs[view] > 0:
-            continue
-        rank = _numerical_rank(rows, gram, problem.center)
-        dead = np.flatnonzero(_dead_columns(rows, gram))
-        if rank is None and not len(dead):
-            continue
-        if rank is not None and rank == rows.d:
-            continue
-        found.append(Deficiency(name, rank, _deficiency_message(problem, name, rows, rank, dead)))
-    return found
-
-
-def _dead_columns(rows: Rows, gram: Gram) -> Any:
-    """Columns without variance, up to the rounding of their own size."""
-    return gram.diagonal() <= 4 * EPS * rows.mean_square
+def _deficiency(name: str, rows: Rows, gram: Gram, center: bool) -> Deficiency | None:
+    rank = _numerical_rank(rows, gram, center)
+    dead = np.flatnonzero(gram.diagonal() == 0)
+    if rank == rows.d or (rank is None and not len(dead)):
+        return None
+    parts = []
+    if len(dead):
+        shown = ", ".join(str(j) for j in dead[:5]) + (", …" if len(dead) > 5 else "")
+        kind = "constant" if center else "all zero"
+        parts.append(f"{len(dead)} of its {rows.d} columns are {kind} ({shown})")
+    if rank is not None and rank < rows.d - len(dead):
+        parts.append(f"its {rows.d} columns have numerical rank {rank}")
+    if rank is not None and rank >= rows.n - bool(center):
+        parts.append(
+            f"with {rows.n} rows it can fit anything, so that correlations of 1 mean nothing"
+        )
+    reg = 0.01 * float(np.mean(gram.diagonal()))
+    message = (
+        f"{name} is rank-deficient: {'; '.join(parts)}. Solved on its numerical range; to "
+        f"regularise instead, try reg={reg:.1g}."
+    )
+    return Deficiency(name, rank, message)
 
 
 def _numerical_rank(rows: Rows, gram: Gram, center: bool) -> int | None:
@@ -360,7 +406,7 @@ def _numerical_rank(rows: Rows, gram: Gram, center: bool) -> int | None:
         most = rows.n - bool(center)
         return None if most >= rows.d else most
     S = gram.entries().dense()
-    alive = ~_dead_columns(rows, gram)
+    alive = gram.diagonal() > 0
     S = S[np.ix_(alive, alive)]
     if not S.size:
         return 0
@@ -368,24 +414,3 @@ def _numerical_rank(rows: Rows, gram: Gram, center: bool) -> int | None:
     scaled = np.asfortranarray(scale[:, None] * S * scale)
     *_, rank, _ = lapack.dpstrf(scaled, lower=1, tol=len(S) * EPS)
     return int(rank)
-
-
-def _deficiency_message(
-    problem: TwoView, name: str, rows: Rows, rank: int | None, dead: Any
-) -> str:
-    parts = []
-    if len(dead):
-        shown = ", ".join(str(j) for j in dead[:5]) + (", …" if len(dead) > 5 else "")
-        kind = "constant" if problem.center else "all zero"
-        parts.append(f"{len(dead)} of its {rows.d} columns are {kind} ({shown})")
-    if rank is not None and rank < rows.d - len(dead):
-        parts.append(f"its {rows.d} columns have numerical rank {rank}")
-    if rank is not None and rank >= rows.n - bool(problem.center):
-        parts.append(
-            f"with {rows.n} rows it can fit anything, so that correlations of 1 mean nothing"
-        )
-    variance = float(np.mean(problem.S_x.diagonal() if name == "X" else problem.S_y.diagonal()))
-    return (
-        f"{name} is rank-deficient: {'; '.join(parts)}. Solved on its numerical range; to "
-        f"regularise instead, try reg={0.01 * variance:.1g}."
-    )

@@ -10,8 +10,19 @@ from scipy.linalg import svd
 from genelin.linalg import Which, column_dots, orthonormalise, rayleigh_ritz
 from genelin.linalg.columns import Block, Vector
 from genelin.problems import Pencil
+from genelin.solvers import CG
 
-__all__ = ["Products", "RitzBasis", "first_basis", "magnitudes", "refreshed", "ritz_basis"]
+__all__ = [
+    "ROUNDING",
+    "Products",
+    "RitzBasis",
+    "first_basis",
+    "magnitudes",
+    "refreshed",
+    "ritz_basis",
+]
+
+ROUNDING = 1e-13  # relative to 1 or |θ₁|: a correction or a gap below it is none
 
 
 @dataclass(frozen=True)
@@ -71,21 +82,24 @@ def magnitudes(theta: Vector, which: Which) -> Vector:
     return {"LM": np.abs(theta), "LA": theta, "SA": -theta}[which]
 
 
-def start_block(pencil: Pencil, k: int, rng: np.random.Generator, in_range: bool = False) -> Block:
+def start_block(pencil: Pencil, k: int, rng: np.random.Generator) -> Block:
     """A Gaussian block, each diagonal block of B with its own unit of length.
 
-    The unit makes a run blind to the scale of a view. `in_range` starts inside the range of a
-    semidefinite B, where all iterates then stay.
+    The unit makes a run blind to the scale of a view.
     """
     W = rng.standard_normal((pencil.d, k))
     BW = pencil.B @ W
-    if in_range:
-        W, BW = BW, pencil.B @ BW
     sizes = [block.shape[0] for block in pencil.B.diagonal_blocks] or [pencil.d]
     for rows in np.split(np.arange(pencil.d), np.cumsum(sizes)[:-1]):
         length = np.sqrt(np.vdot(W[rows], BW[rows]) / len(rows))
         W[rows] /= length if length > 0 else 1.0
     return W
+
+
+def within_range(pencil: Pencil, W: Block) -> Block:
+    """B⁺B W, about: CG from zero never leaves the range of a semidefinite B."""
+    cg = CG()
+    return cg.solve(cg.init(pencil.B), pencil.B @ W, np.zeros_like(W), 1e-6).value
 
 
 def ritz_basis(pencil: Pencil, W: Block, BW: Block) -> RitzBasis:
@@ -119,14 +133,16 @@ def locally_optimal(pencil: Pencil, basis: RitzBasis, Z: Block) -> RitzBasis:
 
 def _outside(pencil: Pencil, S: Products, Z: Block) -> Products:
     """B-orthonormal basis of what Z holds beyond span(S), with products computed anew."""
-    Z, BZ = orthonormalise(Z, pencil.B)
+    BZ = pencil.B @ Z
+    kept = column_dots(Z, BZ) > ROUNDING**2  # against W, whose columns have length 1
+    Z, BZ = orthonormalise(Z[:, kept], pencil.B, BZ[:, kept])
     for _ in range(4):
         overlap = S.BV.T @ Z
         if np.abs(overlap).max(initial=0.0) < 1e-12:
             break
         Z = Z - S.V @ overlap
         BZ = pencil.B @ Z
-        kept = column_dots(Z, BZ) > 1e-16  # the rest is rounding
+        kept = column_dots(Z, BZ) > 1e-8  # little of the rest is new
         Z, BZ = orthonormalise(Z[:, kept], pencil.B, BZ[:, kept])
     return Products(Z, pencil.A @ Z, BZ)
 

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from scipy.linalg import svd
 
-from genelin.eigen.basis import Products, RitzBasis, start_block
+from genelin.eigen.basis import Products, RitzBasis, start_block, within_range
 from genelin.eigen.genelink import angle_bound, fix_signs
 from genelin.eigen.iteration import Callback, Iteration, Meter, Outcome, run
 from genelin.linalg import column_dots, orthonormalise
@@ -65,15 +65,20 @@ class CCALin(Iteration):
         rng = np.random.default_rng(rng)
         meter = Meter(problem.data_size, problem.setup)
         pencil = meter.metered(problem.pencil)
-        in_range = min(problem.regs) == 0.0
-        start = start_block(pencil, self.columns(2 * k, pencil.d), rng, in_range)
-        outcome = run(pencil, start, 2 * k, self, tol, meter, callback)
-        Wx, Wy = np.split(outcome.basis.W, [problem.X.d])
+        start = start_block(pencil, self.columns(2 * k, pencil.d), rng)
+        if problem.semidefinite:
+            start = within_range(pencil, start)
+        outcome = run(pencil, start, 2 * k, self, self._block_tol(tol, k), meter, callback)
+        Wx, Wy = np.split(outcome.basis.W, [pencil.B.diagonal_blocks[0].shape[0]])
         if self.projection == "random":
             U = rng.standard_normal((2 * k, k))
             Wx, Wy = Wx @ U, Wy @ U
-        pairs = _canonical_pairs(pencil, problem, Wx, Wy, k)
+        pairs = _canonical_pairs(pencil, Wx, Wy, k)
         return self._conclude(problem, pencil, pairs, outcome, tol, meter, rng)
+
+    def _block_tol(self, tol: float, k: int) -> float:
+        """Tolerance for the 2k-space: a random projection may lose k²/ζ² (Lemma 14, ζ = 0.1)."""
+        return tol if self.projection == "ritz" else max(0.01 * tol / k**2, 1e-13)
 
     def _conclude(
         self,
@@ -92,25 +97,25 @@ class CCALin(Iteration):
         ended = replace(outcome, basis=both, residuals=np.concatenate([residuals, residuals]))
         bound, gapless = angle_bound(ended, rng)
         status = outcome.status
-        if status is Status.CONVERGED and residuals.max() > tol * sigma[0]:
+        if residuals.max() <= tol * sigma[0]:
+            status = Status.NO_GAP if gapless and not self.locally_optimal else Status.CONVERGED
+        elif status is Status.CONVERGED:
             status = Status.STAGNATED
-        if status is Status.CONVERGED and gapless and not self.locally_optimal:
-            status = Status.NO_GAP
+        pairs = (sigma, *problem.lift(Phi, Psi))
         return canonical_solution(problem, pairs, residuals, bound, status, meter, outcome)
 
 
-def _canonical_pairs(
-    pencil: Pencil, problem: TwoView, Wx: Block, Wy: Block, k: int
-) -> tuple[Vector, Block, Block]:
+def _canonical_pairs(pencil: Pencil, Wx: Block, Wy: Block, k: int) -> tuple[Vector, Block, Block]:
     """Orthonormal bases of the halves, and the SVD of the cross-covariance between them.
 
     Of the 2k columns of a half only k are independent in the end: GS drops the rest.
     """
     S_x, S_y = pencil.B.diagonal_blocks
-    Wx, _ = orthonormalise(Wx, S_x)
-    Wy, _ = orthonormalise(Wy, S_y)
-    AW = pencil.A @ np.vstack([np.zeros((problem.X.d, Wy.shape[1])), Wy])
-    left, sigma, right = svd(Wx.T @ AW[: problem.X.d], full_matrices=False)
+    Wx, _ = orthonormalise(Wx, S_x, drop=1e-10)
+    Wy, _ = orthonormalise(Wy, S_y, drop=1e-10)
+    d1 = len(Wx)
+    AW = pencil.A @ np.vstack([np.zeros((d1, Wy.shape[1])), Wy])
+    left, sigma, right = svd(Wx.T @ AW[:d1], full_matrices=False)
     return np.minimum(sigma[:k], 1.0), Wx @ left[:, :k], Wy @ right[:k].T
 
 
@@ -134,10 +139,7 @@ def canonical_solution(
     sigma, Phi, Psi = pairs
     signed = fix_signs(Phi)
     Psi = Psi * np.where(column_dots(signed, Phi) < 0, -1.0, 1.0)
-    x_var, y_var = (
-        np.maximum((1.0 - reg * column_dots(W, W)) / weight, 0.0)
-        for reg, weight, W in zip(problem.regs, problem.weights, (Phi, Psi), strict=True)
-    )
+    x_var, y_var = problem.score_variances(Phi, Psi)
     spread = np.sqrt(x_var * y_var)
     scores = np.divide(sigma, spread, out=np.zeros_like(sigma), where=spread > 0)
     return CCASolution(

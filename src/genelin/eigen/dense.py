@@ -8,12 +8,12 @@ from typing import overload
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular, svd
 
-from genelin.eigen.basis import magnitudes
+from genelin.eigen.basis import ROUNDING, magnitudes
 from genelin.eigen.ccalin import canonical_solution
 from genelin.eigen.genelink import fix_signs
 from genelin.eigen.iteration import Callback, Meter
 from genelin.errors import NotPositiveDefiniteError
-from genelin.linalg import column_dots, column_norms, order
+from genelin.linalg import column_norms, order, range_basis
 from genelin.linalg.columns import Block, Vector
 from genelin.operators import Operator
 from genelin.problems import Pencil, TwoView
@@ -89,7 +89,7 @@ def _dense_pencil(problem: Pencil, k: int, tol: float) -> EigenSolution:
     gap = float(sizes[k - 1] - sizes[k]) if k < problem.d else np.inf
     return EigenSolution(
         residuals=residuals,
-        sin_theta_bound=_sine(residuals, gap),
+        sin_theta_bound=_sine(residuals, gap, float(np.abs(top).max())),
         status=_status(residuals, tol, float(np.abs(top).max())),
         cost=meter.cost(),
         trace=Trace(),
@@ -110,7 +110,8 @@ def _dense_cca(problem: TwoView, k: int, tol: float) -> CCASolution:
     y_rest = column_norms(y_white.T @ (S_xy.T @ Phi - (S_y @ Psi) * top))
     residuals = np.sqrt((x_rest**2 + y_rest**2) / 2)
     following = float(sigma[k]) if k < len(sigma) else 0.0
-    bound = _sine(np.concatenate([residuals, residuals]), float(top[-1]) - following)
+    gap = float(top[-1]) - following
+    bound = _sine(np.concatenate([residuals, residuals]), gap, float(top[0]))
     status = _status(residuals, tol, float(top[0]))
     return canonical_solution(problem, (top, Phi, Psi), residuals, bound, status, meter)
 
@@ -133,21 +134,14 @@ def _whitening(B: Block) -> Block:
             return inverse.T
     except LinAlgError:
         pass
-    return _range_whitening(B)
+    Q, weights = range_basis(B)
+    return Q / np.sqrt(weights)
 
 
-def _range_whitening(B: Block) -> Block:
-    """Q_r Λ_r^{-½} of the eigenvalues above rounding: the minimum-norm choice."""
-    weights, Q = eigh(B, check_finite=False)
-    kept = weights > len(B) * EPS * max(float(weights[-1]), 0.0)
-    whitening: Block = Q[:, kept] / np.sqrt(weights[kept])
-    return whitening
-
-
-def _sine(residuals: Vector, gap: float) -> float:
-    """‖R‖ / gap, and 1 where there is no gap to speak of."""
-    total = float(np.sqrt(column_dots(residuals[:, None], residuals[:, None])[0]))
-    return min(total / gap, 1.0) if gap > total else float(total > 0 or gap <= 0)
+def _sine(residuals: Vector, gap: float, largest: float) -> float:
+    """‖R‖ / gap, and 1 where the gap is not above rounding."""
+    total = float(np.linalg.norm(residuals)) + ROUNDING * largest
+    return min(total / gap, 1.0) if gap > total else 1.0
 
 
 def _status(residuals: Vector, tol: float, largest: float) -> Status:

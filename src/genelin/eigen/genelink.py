@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from genelin.eigen.basis import start_block
+from genelin.eigen.basis import ROUNDING, start_block
 from genelin.eigen.iteration import Callback, Iteration, Meter, Outcome, run
 from genelin.linalg.columns import Block, Vector
 from genelin.operators import Shifted
@@ -107,8 +107,8 @@ def angle_bound(outcome: Outcome, rng: np.random.Generator) -> tuple[float, bool
     basis = outcome.basis
     if basis.W.shape[1] == basis.W.shape[0]:
         return 0.0, False
-    rounding = 1e-13 * float(np.abs(basis.theta).max())
-    total = float(np.linalg.norm(outcome.residuals)) + rounding
+    total = float(np.linalg.norm(outcome.residuals))
+    total += ROUNDING * float(np.abs(basis.theta).max())
     if not np.isfinite(total):
         return 1.0, False
     gap = outcome.referee.gap(basis, total, rng)

@@ -184,6 +184,7 @@ class _Monitor:
     def __init__(self, settings: Iteration, tol: float) -> None:
         self.settings, self.tol = settings, tol
         self.best, self.since = np.inf, 0
+        self.next_look, self.seen = PATIENCE, np.inf
         self.distrust, self.overruled = 1.0, 0
 
     def verdict(
@@ -198,13 +199,22 @@ class _Monitor:
             return Status.CONVERGED
         if estimate <= self.tol and self.since >= PATIENCE // 5:
             return Status.CONVERGED
-        if self.since >= PATIENCE:
-            if estimate < 1e-5:
-                return Status.STAGNATED
-            if not self.settings.locally_optimal and no_gap_at(pencil, basis, solver):
-                return Status.NO_GAP
-            self.since = 0
-        return Status.MAX_ITERATIONS if record.iteration >= self.settings.max_iter else None
+        if self.since >= PATIENCE and estimate < 1e-5:
+            return Status.STAGNATED
+        last = record.iteration >= self.settings.max_iter
+        suspicious = self._is_slow(record.iteration, estimate) or last
+        suspicious = suspicious and not self.settings.locally_optimal
+        if suspicious and no_gap_at(pencil, basis, solver):
+            return Status.NO_GAP
+        return Status.MAX_ITERATIONS if last else None
+
+    def _is_slow(self, iteration: int, estimate: float) -> bool:
+        """After 50, 100, 200, … iterations: whether the estimate has not halved since."""
+        if iteration < self.next_look:
+            return False
+        before, self.seen = self.seen, estimate
+        self.next_look *= 2
+        return estimate > 0.5 * min(before, 1.0)
 
     def _watch(self, estimate: float) -> None:
         if estimate < 0.99 * self.best:

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from genelin.eigen.basis import RitzBasis, magnitudes, start_block
-from genelin.linalg import column_dots, orthonormalise, rayleigh_ritz
+from genelin.linalg import column_dots, column_norms, orthonormalise, rayleigh_ritz
 from genelin.linalg.columns import Block, Vector
 from genelin.problems import Pencil
 from genelin.solvers import CG, Direct, LinearSolver
 
 __all__ = ["Gap", "Referee"]
 
+EPS = np.finfo(np.float64).eps
 LOOSE = 0.1  # δ of the referee's solves: norms are bounded within 5 %
 STARTS = 8  # random vectors with which the search for the next pair begins
 
@@ -47,20 +48,25 @@ class Referee:
         solver = CG()
         return solver, solver.init(self.pencil.B)
 
-    def _solve(self, R: Block) -> tuple[Block, Block, Vector]:
-        """E ≈ B⁻¹R, BE, and upper bounds on ‖r‖ in the B⁻¹-norm (inf where CG gave up)."""
+    def _solve(self, R: Block, rounding: Any = 0.0) -> tuple[Block, Block, Vector]:
+        """E ≈ B⁻¹R, BE, and upper bounds on ‖r‖ in the B⁻¹-norm (inf where CG gave up).
+
+        Columns shorter than `rounding` are noise, of which a semidefinite B need not have any
+        part in its range: they are taken as far as they go.
+        """
         solver, state = self._trusted
         solution = solver.solve(state, R, np.zeros_like(R), LOOSE, residual=R)
         E = solution.value
         left = R - self.pencil.B @ E if solution.residual is None else solution.residual
         decrease = np.maximum(column_dots(E, R + left), 0.0)
         norms = np.sqrt(decrease / (1.0 - LOOSE))
-        norms[~solution.met] = np.inf
+        norms[~solution.met & (column_norms(R) > rounding)] = np.inf
         return E, R - left, norms
 
     def residuals(self, basis: RitzBasis) -> Vector:
         """Upper bounds on ‖Aw − θBw‖ in the B⁻¹-norm, from a fresh solve."""
-        return self._solve(basis.residual)[2]
+        sizes = column_norms(basis.AW) + np.abs(basis.theta) * column_norms(basis.BW)
+        return self._solve(basis.residual, 100 * EPS * sizes)[2]
 
     def gap(
         self, basis: RitzBasis, uncertainty: float, rng: np.random.Generator, steps: int = 60

@@ -11,7 +11,7 @@ from genelin.eigen.iteration import Callback
 from genelin.eigen.planner import default_method
 from genelin.errors import ConvergenceWarning, RankDeficiencyWarning
 from genelin.linalg import Which
-from genelin.problems import Pencil, TwoView, check_pencil, deficiencies
+from genelin.problems import Pencil, TwoView, check_pencil
 from genelin.results import CCASolution, EigenSolution
 
 __all__ = ["top_k", "top_k_cca"]
@@ -128,7 +128,7 @@ def top_k_cca(
     problem = TwoView(X, Y, reg, center, scale, shrinkage)
     _check_k(k, min(problem.splits), f"the smaller number of columns, {min(problem.splits)}")
     _check_tol(tol)
-    for deficiency in deficiencies(problem):
+    for deficiency in problem.deficiencies:
         if deficiency.rank is not None and k > deficiency.rank:
             raise ValueError(
                 f"k={k} is more than the numerical rank {deficiency.rank} of {deficiency.name}: "

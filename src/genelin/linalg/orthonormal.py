@@ -17,7 +17,7 @@ SWEEPS = 6
 
 
 def orthonormalise(
-    Z: Block, B: Any, BZ: Block | None = None, *, spare: Block | None = None
+    Z: Block, B: Any, BZ: Block | None = None, *, spare: Block | None = None, drop: float = 0.0
 ) -> tuple[Block, Block]:
     """Return W and BW with span(W) = span(Z) and WᵀBW = I.
 
@@ -32,6 +32,8 @@ def orthonormalise(
     B : anything with `B @ Z`.
     BZ : B @ Z, where it is at hand.
     spare : (d, m) block that fills lost directions.
+    drop : give up directions whose squared length, after scaling, is below this part of the
+        largest one; those below rounding go in any case.
 
     Examples
     --------
@@ -44,7 +46,7 @@ def orthonormalise(
     wanted = Z.shape[1]
     if wanted == 0:
         return Z, Z
-    W, BW, weakest = _sweep(Z, B @ Z if BZ is None else BZ)
+    W, BW, weakest = _sweep(Z, B @ Z if BZ is None else BZ, drop)
     for _ in range(SWEEPS):
         if weakest > 0.1:
             break
@@ -56,7 +58,7 @@ def orthonormalise(
     return W, BW
 
 
-def _sweep(Z: Block, BZ: Block) -> tuple[Block, Block, float]:
+def _sweep(Z: Block, BZ: Block, drop: float = 0.0) -> tuple[Block, Block, float]:
     """One pass: W, BW and the smallest eigenvalue of the scaled Gram matrix that was kept."""
     squares = column_dots(Z, BZ)
     _refuse_negative(squares.min(initial=0.0), squares.max(initial=0.0))
@@ -65,7 +67,7 @@ def _sweep(Z: Block, BZ: Block) -> tuple[Block, Block, float]:
     gram = (Z.T @ BZ) * scale * scale[:, None]
     weights, U = eigh((gram + gram.T) / 2, check_finite=False)
     _refuse_negative(weights[0], weights[-1])
-    kept = weights > 10 * len(weights) * EPS * weights[-1]
+    kept = weights > max(10 * len(weights) * EPS, drop) * weights[-1]
     T = scale[:, None] * U[:, kept] / np.sqrt(weights[kept])
     weakest = float(weights[kept][0]) if kept.any() else 1.0
     return Z @ T, BZ @ T, weakest

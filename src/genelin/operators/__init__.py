@@ -1,7 +1,7 @@
 """`A @ V` without forming A: matrices, functions, covariances of data, and a meter on them."""
 
 from genelin.operators.base import Entries, Operator
-from genelin.operators.block import BlockDiagonal, OffDiagonal
+from genelin.operators.block import BlockDiagonal, Compressed, OffDiagonal
 from genelin.operators.convert import as_operator, as_rows
 from genelin.operators.counting import Counter, Counting
 from genelin.operators.covariance import Cross, Gram
@@ -10,6 +10,7 @@ from genelin.operators.rows import Rows
 
 __all__ = [
     "BlockDiagonal",
+    "Compressed",
     "Counter",
     "Counting",
     "Cross",

@@ -8,7 +8,7 @@ from genelin.linalg.columns import Block, Vector
 from genelin.operators.base import Operator
 from genelin.operators.covariance import Cross
 
-__all__ = ["BlockDiagonal", "OffDiagonal"]
+__all__ = ["BlockDiagonal", "Compressed", "OffDiagonal"]
 
 
 class BlockDiagonal(Operator):
@@ -45,6 +45,40 @@ class BlockDiagonal(Operator):
         return np.concatenate(known) if len(known) == len(parts) else None
 
 
+class Compressed(Operator):
+    """LᵀCR for an operator C and bases L and R (None: the identity).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> C = Cross(np.array([[1.0, 0.0], [3.0, 1.0]]), np.array([[0.0], [2.0]]))
+    >>> (Compressed(C, np.ones((2, 1)), None) @ np.ones(1)).tolist()
+    [4.0]
+    """
+
+    def __init__(self, cross: Cross, left: Block | None, right: Block | None) -> None:
+        rows = cross.shape[0] if left is None else left.shape[1]
+        columns = cross.shape[1] if right is None else right.shape[1]
+        super().__init__((rows, columns))
+        self._cross, self._left, self._right = cross, left, right
+        self.flops, self.reads = cross.flops, cross.reads
+        self.flops += 2.0 * sum(basis.size for basis in (left, right) if basis is not None)
+
+    def both(self, Vx: Block, Vy: Block) -> tuple[Block, Block]:
+        """LᵀCR Vy and RᵀCᵀL Vx."""
+        Vx = Vx if self._left is None else self._left @ Vx
+        Vy = Vy if self._right is None else self._right @ Vy
+        to_x, to_y = self._cross.both(Vx, Vy)
+        to_x = to_x if self._left is None else self._left.T @ to_x
+        return to_x, to_y if self._right is None else self._right.T @ to_y
+
+    def _apply(self, V: Block) -> Block:
+        return self.both(np.empty((self.shape[0], 0)), V)[0]
+
+    def _apply_transposed(self, V: Block) -> Block:
+        return self.both(V, np.empty((self.shape[1], 0)))[1]
+
+
 class OffDiagonal(Operator):
     """[0, C; Cᵀ, 0] for a cross-covariance C; one pass over the data serves both halves.
 
@@ -56,7 +90,7 @@ class OffDiagonal(Operator):
     [[0.0, 3.0, 2.0], [3.0, 0.0, 0.0], [2.0, 0.0, 0.0]]
     """
 
-    def __init__(self, cross: Cross) -> None:
+    def __init__(self, cross: Cross | Compressed) -> None:
         d = sum(cross.shape)
         super().__init__((d, d))
         self.cross = cross

@@ -18,21 +18,25 @@ __all__ = ["Cross", "Gram", "resolve_scale"]
 Scale = bool | Any | None  # True: unit variance; an array: divide column j by scale[j]
 
 
-def resolve_scale(rows: Rows, scale: Scale, name: str = "X") -> Vector | None:
-    """The factors by which columns are multiplied, or None for no scaling."""
-    if scale is None or scale is False:
+def resolve_scale(rows: Rows, scale: Scale, center: bool, name: str = "X") -> Vector | None:
+    """The factors by which columns are multiplied, or None for no scaling.
+
+    Columns that are constant up to rounding get the factor zero when they are centred: what
+    remains of them would be noise, and even negative variance.
+    """
+    constant = rows.constant if center else np.zeros(rows.d, dtype=bool)
+    if (scale is None or scale is False) and not constant.any():
         return None
+    spread = np.ones(rows.d)
     if scale is True:
-        spread = np.sqrt(rows.variance)
-        spread[spread == 0] = 1.0  # a constant column has nothing to scale
-    else:
+        spread = np.sqrt(np.where(rows.constant, 1.0, rows.variance))
+    elif scale is not None and scale is not False:
         spread = np.asarray(scale, dtype=np.float64)
         if spread.shape != (rows.d,) or not np.all(np.isfinite(spread) & (spread > 0)):
             raise ValueError(
                 f"scale for {name} must be {rows.d} positive finite numbers, one per column"
             )
-    factors: Vector = 1.0 / spread
-    return factors
+    return np.where(constant, 0.0, 1.0 / spread)
 
 
 def _scaled(V: Block, factors: Vector | None) -> Block:
@@ -73,8 +77,9 @@ class Gram(Operator):
         self.rows = as_rows(X)
         super().__init__((self.rows.d, self.rows.d))
         self.reg, self.weight = float(reg), float(weight)
+        self._variance = self.rows.variance if center else self.rows.mean_square
         self._mean = self.rows.mean if center else None
-        self._factors = resolve_scale(self.rows, scale)
+        self._factors = resolve_scale(self.rows, scale, center)
         self._moment: Any = None  # XᵀX/n once formed
         self.setup_flops = 0.0
         self.lambda_min_bound = self.reg
@@ -100,7 +105,7 @@ class Gram(Operator):
 
     def diagonal(self) -> Vector:
         """Variances (or mean squares) of the columns, plus the ridge."""
-        variance = self.rows.mean_square if self._mean is None else self.rows.variance
+        variance = self._variance
         if self._factors is not None:
             variance = variance * self._factors**2
         return self.weight * variance + self.reg
@@ -171,7 +176,10 @@ class Cross(Operator):
         if center:
             self._means = (self.x.mean, self.y.mean)
         x_scale, y_scale = scale if isinstance(scale, tuple) else (scale, scale)
-        self._factors = resolve_scale(self.x, x_scale), resolve_scale(self.y, y_scale, "Y")
+        self._factors = (
+            resolve_scale(self.x, x_scale, center),
+            resolve_scale(self.y, y_scale, center, "Y"),
+        )
         self._moment: Any = None  # XᵀY/n once formed
         self.setup_flops = 0.0
         self.reads = float(self.x.stored + self.y.stored)

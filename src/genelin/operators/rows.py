@@ -8,12 +8,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from genelin.linalg.columns import Block, Vector
 
 __all__ = ["RowBlock", "Rows"]
 
+EPS = np.finfo(np.float64).eps
 DENSE_BLOCK = 2**20  # numbers in a centred copy of dense rows: 8 MB
 SPARSE_BLOCK = 2**23  # numbers in a (rows, m) product with sparse rows: 64 MB
 
@@ -75,6 +77,11 @@ class Rows:
     def mean_square(self) -> Vector:
         """Column means of squares."""
         return self._mean_square_about(np.zeros(self.d))
+
+    @cached_property
+    def constant(self) -> NDArray[np.bool_]:
+        """Columns without variance, up to the rounding of their own size."""
+        return np.asarray(self.variance <= 100 * EPS**2 * self.mean_square)
 
     def _mean_square_about(self, centre: Vector) -> Vector:
         if not self.is_sparse:

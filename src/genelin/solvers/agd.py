@@ -71,7 +71,8 @@ class AGD(IterativeSolver):
             if t % 8 == 7:  # restart the columns that go uphill
                 move[:, column_dots(r, move) < 0] = 0.0
             # y₊ is at least as good as x, whose residual is known: f(y₊) ≤ f(x) − ‖r‖²/2β.
-            yield Step(y_next, partial(energies, x, r0, r, bounds.lower))
+            measure = partial(energies, x, r0, r, bounds.lower)
+            yield Step(y_next, measure, as_expected=bounds is state.bounds)
             x_before, r_before = x, r
             x, y = y_next + _momentum(bounds.kappa) * move, y_next
 

@@ -38,11 +38,14 @@ class SpectralBounds:
         return self.upper / self.lower
 
     def seen(self, lowest: float, highest: float) -> SpectralBounds:
-        """Bounds that make room for Rayleigh quotients met on the way."""
+        """Bounds that make room for Rayleigh quotients met on the way.
+
+        A quotient at the level of rounding belongs to the null space of a semidefinite B.
+        """
         bounds = self
         if highest > self.upper:
             bounds = replace(bounds, upper=1.5 * highest)
-        if 0 < lowest < self.lower and not self.known:
+        if 100 * EPS * self.upper < lowest < self.lower and not self.known:
             bounds = replace(bounds, lower=0.5 * lowest)
         return bounds
 

@@ -23,11 +23,12 @@ EPS = np.finfo(np.float64).eps
 
 @dataclass(frozen=True)
 class ConjugateState:
-    """An operator, its preconditioner, and a lower bound (or guess) of λ_min(M⁻¹B)."""
+    """An operator, its preconditioner, and what is known of the spectrum of M⁻¹B."""
 
     operator: Operator
     prepared: Prepared
-    lower: float
+    lower: float  # a lower bound on λ_min, or a guess
+    scale: float  # the order of λ_max
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,10 @@ class CG(IterativeSolver):
             chosen = None if operator.diagonal() is None else Jacobi()
         prepared = (chosen or Identical()).prepare(operator)
         known = operator.lambda_min_bound / prepared.largest
-        lower = known if known > 0 else spectral_bounds(operator, prepared, steps=60).lower
-        return ConjugateState(operator, prepared, lower)
+        if known > 0:
+            return ConjugateState(operator, prepared, known, scale=known)
+        bounds = spectral_bounds(operator, prepared, steps=60)
+        return ConjugateState(operator, prepared, bounds.lower, bounds.upper)
 
     def corrections(self, state: ConjugateState, r0: Block) -> Iterator[Step]:
         """The textbook recurrence; columns that are done take steps of length zero."""
@@ -71,17 +74,20 @@ class CG(IterativeSolver):
         c, r = np.zeros_like(r0), r0.copy()
         z = M.apply(r)
         p, rz = z.copy(), column_dots(r, z)
+        p_length, rounding = rz, (10 * EPS) ** 2 * rz  # pᵀMp, and where a column is done
         radau = _Radau(state.lower, rz)
         while True:
             Bp = B @ p
-            step = _step_lengths(rz, column_dots(p, Bp), p)
+            step = _step_lengths(rz, column_dots(p, Bp), p_length, state.scale)
             c += step * p
             r -= step * Bp
             z = M.apply(r)
             rz, previous = column_dots(r, z), rz
+            rz[rz <= rounding] = 0.0
             conjugation = _ratio(rz, previous)
             p *= conjugation
             p += z
+            p_length = rz + conjugation**2 * p_length
             radau.advance(step, conjugation, previous, rz)
             yield Step(c, radau.measure, r)
 
@@ -93,17 +99,17 @@ def _ratio(top: Vector, bottom: Vector) -> Vector:
     return np.divide(top, bottom, out=np.zeros_like(top), where=bottom > 0)
 
 
-def _step_lengths(rz: Vector, curvature: Vector, p: Block) -> Vector:
-    """rᵀz / pᵀBp, zero where the column is done; refuses negative curvature."""
-    if curvature.min() < 0:
-        lengths = column_dots(p, p)
-        size = np.max(np.abs(curvature) / np.where(lengths > 0, lengths, 1.0))
-        if np.any(curvature < -np.sqrt(EPS) * size * lengths):
-            raise NotPositiveDefiniteError(
-                f"B is not positive definite: pᵀBp = {curvature.min():.3g} for a search direction "
-                "p of conjugate gradients. Check its sign, or add a ridge, B + reg·I."
-            )
-    return _ratio(rz, curvature)
+def _step_lengths(rz: Vector, curvature: Vector, p_length: Vector, scale: float) -> Vector:
+    """rᵀz / pᵀBp; zero where the column is done or p lies in the null space up to rounding."""
+    floor = 10 * EPS * scale * p_length
+    if np.all(curvature > floor):
+        return rz / curvature
+    if np.any(curvature < -np.sqrt(EPS) * scale * p_length):
+        raise NotPositiveDefiniteError(
+            f"B is not positive definite: pᵀBp = {curvature.min():.3g} for a search direction p of "
+            "conjugate gradients. Check its sign, or add a ridge, B + reg·I."
+        )
+    return np.divide(rz, curvature, out=np.zeros_like(rz), where=curvature > floor)
 
 
 class _Radau:

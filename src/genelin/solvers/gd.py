@@ -85,4 +85,4 @@ class GD(IterativeSolver):
             eta = 2 / (bounds.lower + bounds.upper)
             c += eta * r
             r -= eta * Br
-            yield Step(c, partial(energies, c, r0, r, bounds.lower), r)
+            yield Step(c, partial(energies, c, r0, r, bounds.lower), r, bounds is state.bounds)

@@ -1,0 +1,19 @@
+"""Run the Python blocks of the README and the documentation as tests."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+from sybil import Sybil
+from sybil.parsers.markdown import PythonCodeBlockParser
+
+pytest_collect_file = Sybil(
+    parsers=[PythonCodeBlockParser()], patterns=["README.md", "docs/*.md"]
+).pytest()
+
+settings.register_profile(
+    "genelin",
+    deadline=None,
+    derandomize=bool(os.environ.get("CI")),
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("genelin")

@@ -1,0 +1,205 @@
+import tracemalloc
+
+import numpy as np
+import pylops
+import pytest
+from scipy import sparse
+from scipy.sparse.linalg import LinearOperator, aslinearoperator
+
+from genelin.operators import (
+    BlockDiagonal,
+    Counter,
+    Counting,
+    Cross,
+    Gram,
+    Identity,
+    MatrixOperator,
+    OffDiagonal,
+    Shifted,
+    as_operator,
+)
+
+RNG = np.random.default_rng(0)
+M = RNG.standard_normal((7, 7))
+DENSE_X, DENSE_Y = RNG.random((40, 5)) + 3.0, RNG.random((40, 4)) - 1.0
+DENSE_X[DENSE_X > 3.6] = 0.0
+SPARSE_X, SPARSE_Y = sparse.csr_array(DENSE_X), sparse.csr_array(DENSE_Y)
+
+
+class Duck:
+    """Nothing but a shape and `@`."""
+
+    shape, dtype = (7, 7), np.dtype(float)
+
+    def __matmul__(self, V):
+        return M @ V
+
+
+KINDS = {
+    "ndarray": M,
+    "list": M.tolist(),
+    **{
+        fmt: sparse.coo_array(M).asformat(fmt)
+        for fmt in ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")
+    },
+    "spmatrix": sparse.csr_matrix(M),
+    "LinearOperator": aslinearoperator(M),
+    "matvec only": LinearOperator((7, 7), matvec=lambda v: M @ v, rmatvec=lambda v: M.T @ v),
+    "PyLops": pylops.MatrixMult(M),
+    "duck": Duck(),
+    "float32": M.astype(np.float32),
+    "integers": np.round(10 * M).astype(int),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_as_operator_takes_every_kind(kind):
+    operator = as_operator(KINDS[kind])
+    dense = np.round(10 * M) if kind == "integers" else M
+    V = RNG.standard_normal((7, 3))
+    np.testing.assert_allclose(operator @ V, dense @ V, rtol=1e-5)
+    np.testing.assert_allclose(operator @ V[:, 0], dense @ V[:, 0], rtol=1e-5)
+
+
+def test_as_operator_takes_functions_with_a_shape():
+    function = as_operator(lambda V: M @ V, shape=(7, 7))
+    np.testing.assert_allclose(function @ np.eye(7), M)
+
+    def carrying(V):
+        return M @ V
+
+    carrying.shape = (7, 7)
+    np.testing.assert_allclose(as_operator(carrying) @ np.eye(7), M)
+
+
+def test_as_operator_leaves_the_users_matrix_alone():
+    rows, columns = [0, 0, 1], [1, 1, 0]
+    A = sparse.csr_array(sparse.coo_array(([1.0, 2.0, 3.0], (rows, columns)), shape=(2, 2)))
+    B = sparse.csr_array((np.ones(2), np.array([1, 0]), np.array([0, 2, 2])), shape=(2, 2))
+    before = B.indices.copy()
+    as_operator(A)
+    as_operator(B)
+    np.testing.assert_array_equal(B.indices, before)
+
+
+def centred(X, center, scale):
+    Z = X - X.mean(axis=0) if center else X
+    return Z / X.std(axis=0) if scale else Z
+
+
+COVARIANCES = [
+    (center, scale, formed)
+    for center in (False, True)
+    for scale in (False, True)
+    for formed in (False, True)
+]
+
+
+@pytest.mark.parametrize(("center", "scale", "formed"), COVARIANCES)
+@pytest.mark.parametrize("X", [DENSE_X, SPARSE_X, DENSE_X.astype(np.float32)])
+def test_gram_is_the_covariance(X, center, scale, formed):
+    S = Gram(X, reg=0.3, center=center, scale=scale, weight=0.7)
+    S = S.formed() if formed else S
+    Z = centred(DENSE_X, center, scale)
+    expected = 0.7 * Z.T @ Z / 40 + 0.3 * np.eye(5)
+    tolerance = {"rtol": 1e-5 if X.dtype == np.float32 else 1e-12, "atol": 1e-6}
+    np.testing.assert_allclose(S @ np.eye(5), expected, **tolerance)
+    np.testing.assert_allclose(S.diagonal(), np.diagonal(expected), **tolerance)
+    np.testing.assert_allclose(S.entries().dense(), expected, **tolerance)
+
+
+@pytest.mark.parametrize(("center", "scale", "formed"), COVARIANCES)
+@pytest.mark.parametrize("X", [DENSE_X, SPARSE_X])
+@pytest.mark.parametrize("Y", [DENSE_Y, SPARSE_Y])
+def test_cross_is_the_cross_covariance(X, Y, center, scale, formed):
+    C = Cross(X, Y, center=center, scale=scale)
+    C = C.formed() if formed else C
+    expected = centred(DENSE_X, center, scale).T @ centred(DENSE_Y, center, scale) / 40
+    np.testing.assert_allclose(C @ np.eye(4), expected, atol=1e-12)
+    np.testing.assert_allclose(C.T @ np.eye(5), expected.T, atol=1e-12)
+    np.testing.assert_allclose(C.dense(), expected, atol=1e-12)
+
+
+OPERATORS = {
+    "matrix": MatrixOperator(M),
+    "function": as_operator(aslinearoperator(M)),
+    "identity": Identity(7),
+    "gram": Gram(SPARSE_X, reg=0.1, center=True),
+    "cross": Cross(SPARSE_X, DENSE_Y, center=True, scale=True),
+    "formed cross": Cross(SPARSE_X, SPARSE_Y, center=True).formed(),
+    "off-diagonal": OffDiagonal(Cross(DENSE_X, SPARSE_Y, center=True)),
+    "block diagonal": BlockDiagonal((Gram(SPARSE_X), Gram(DENSE_Y, center=True))),
+    "shifted": Shifted(MatrixOperator(M + M.T), Identity(7), 2.0, -1.0),
+    "counting": Counting(Cross(SPARSE_X, SPARSE_Y), Counter()),
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_dot_test(name):
+    operator = OPERATORS[name]
+    u, v = RNG.standard_normal(operator.shape[0]), RNG.standard_normal(operator.shape[1])
+    assert (operator @ v) @ u == pytest.approx((operator.T @ u) @ v, rel=1e-10, abs=1e-10)
+    assert operator.T.T.shape == operator.shape
+
+
+def test_many_blocks_of_rows_agree_with_one(monkeypatch):
+    from genelin.operators import rows
+
+    V = RNG.standard_normal((5, 2))
+    whole = [Gram(X, center=True) @ V for X in (DENSE_X, SPARSE_X)]
+    cross = Cross(SPARSE_X, DENSE_Y, center=True) @ np.eye(4)
+    monkeypatch.setattr(rows.Rows, "limits", lambda self, m: iter([(0, 13), (13, 26), (26, 40)]))
+    for X, expected in zip((DENSE_X, SPARSE_X), whole, strict=True):
+        np.testing.assert_allclose(Gram(X, center=True) @ V, expected, atol=1e-12)
+    np.testing.assert_allclose(Cross(SPARSE_X, DENSE_Y, center=True) @ np.eye(4), cross, atol=1e-12)
+
+
+def test_centring_sparse_data_never_makes_them_dense():
+    n, d = 20_000, 5_000  # 800 MB if it were dense
+    X = sparse.random_array((n, d), density=1e-3, format="csr", rng=np.random.default_rng(0))
+    tracemalloc.start()
+    S = Gram(X, reg=1e-3, center=True, scale=True)
+    S @ np.ones((d, 4))
+    S.diagonal()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 20e6
+
+
+def test_implicit_centring_keeps_the_digits_of_dense_data():
+    X = 1e6 + RNG.standard_normal((500, 3))
+    np.testing.assert_allclose(
+        Gram(X, center=True) @ np.eye(3), np.cov(X.T, bias=True), rtol=1e-8, atol=1e-9
+    )
+
+
+def test_cost_of_an_application():
+    counter = Counter(data_size=SPARSE_X.nnz + SPARSE_Y.nnz)
+    A = Counting(OffDiagonal(Cross(SPARSE_X, SPARSE_Y)), counter)
+    A @ np.ones((9, 3))
+    assert counter.passes == 1.0
+    assert counter.applications == 3
+    assert counter.flops == 3 * 4 * (SPARSE_X.nnz + SPARSE_Y.nnz)
+    B = Counting(BlockDiagonal((Gram(SPARSE_X), Gram(SPARSE_Y))), counter)
+    B @ np.ones((9, 1))
+    assert counter.passes == pytest.approx(2.0)
+    B.diagonal_blocks[0] @ np.ones((5, 1))  # one view alone is a part of a pass
+    assert counter.passes == pytest.approx(2.0 + SPARSE_X.nnz / counter.data_size)
+
+
+def test_properties_a_solver_asks_for():
+    S = Gram(SPARSE_X, reg=0.25)
+    assert S.lambda_min_bound == 0.25
+    assert as_operator(aslinearoperator(M)).diagonal() is None
+    assert as_operator(aslinearoperator(M)).entries() is None
+    pair = BlockDiagonal((S, Gram(SPARSE_Y, reg=0.5)))
+    assert [block.shape for block in pair.diagonal_blocks] == [(5, 5), (4, 4)]
+    assert pair.lambda_min_bound == 0.25
+
+
+def test_a_function_of_the_wrong_shape_is_named():
+    operator = as_operator(lambda V: V[:2], shape=(3, 3), name="A")
+    with pytest.raises(ValueError, match=r"A: .*shape \(2, 1\), expected \(3, 1\)"):
+        operator @ np.ones(3)
+    with pytest.raises(ValueError, match=r"shape \(3, 3\) cannot be applied"):
+        operator @ np.ones(4)
