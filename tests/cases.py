@@ -1,7 +1,5 @@
 """Problems with known answers, and the one table of solvers that all tests share."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from hypothesis import strategies as st
 from scipy import linalg
@@ -52,15 +50,11 @@ def spd(rng, d, kappa):
     return (B + B.T) / 2, (Q * np.sqrt(weights)) @ Q.T
 
 
-@dataclass(frozen=True, repr=False)
 class Case:
     """A pencil with its exact answer from scipy.linalg.eigh."""
 
-    A: np.ndarray
-    B: np.ndarray
-    k: int
-    kappa: float
-    rho: float
+    def __init__(self, A, B, k, kappa, rho):
+        self.A, self.B, self.k, self.kappa, self.rho = A, B, k, kappa, rho
 
     @property
     def d(self):

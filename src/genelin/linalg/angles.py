@@ -44,5 +44,12 @@ def principal_sines(W: Block, V: Block, B: Any) -> Vector:
 
 
 def sin_theta(W: Block, V: Block, B: Any) -> float:
-    """Sine of the largest principal angle (Definition 4 of the paper)."""
+    """Sine of the largest principal angle in the B-norm (Definition 4 of the paper).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> sin_theta(np.array([[3.0], [4.0]]), np.array([[1.0], [0.0]]), np.eye(2))
+    0.8
+    """
     return float(principal_sines(W, V, B)[0])

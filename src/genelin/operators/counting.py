@@ -39,7 +39,17 @@ class Counter:
 
 
 class Counting(Operator):
-    """An operator that counts its applications; all other properties shine through."""
+    """An operator that counts its applications; all other properties shine through.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genelin.operators import as_operator
+    >>> counter = Counter()
+    >>> op = Counting(as_operator(np.diag([1.0, 2.0])), counter)
+    >>> (op @ np.ones(2)).tolist(), op.diagonal().tolist(), counter.applications
+    ([1.0, 2.0], [1.0, 2.0], 1)
+    """
 
     def __init__(self, operator: Operator, counter: Counter) -> None:
         super().__init__(operator.shape)
