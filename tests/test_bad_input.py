@@ -189,6 +189,18 @@ def test_bad_solvers_are_named(solver, message):
         top_k(A4, B4, k=2, method=GenELinK(solver=solver))
 
 
+def test_nan_from_an_operator_is_noticed_when_it_comes():
+    calls = []
+
+    def product(V):
+        calls.append(V)
+        return np.full_like(V, np.nan) if len(calls) > 5 else V * np.arange(1.0, 301.0)[:, None]
+
+    A = LinearOperator((300, 300), matvec=product, matmat=product, dtype=float)
+    with pytest.raises(ValueError, match=r"A @ V has NaN or inf for a finite V"):
+        top_k(A, k=2)
+
+
 def test_negative_curvature_is_noticed_on_the_way():
     """Too thin for a random probe, found by the solver or by Gram–Schmidt."""
     d = 3000

@@ -206,6 +206,18 @@ def test_plain_genelink_finds_algebraic_ends_by_a_shift(which, seed):
     np.testing.assert_allclose(solution.trace[-1].ritz_values, exact, rtol=1e-4)
 
 
+@pytest.mark.parametrize("method", [GenELinK(), LOCALLY_OPTIMAL, GenELinK(solver=solvers.AGD())])
+@pytest.mark.parametrize("which", ["LM", "LA"])
+def test_units_do_not_matter(method, which):
+    """A → aA, B → bB changes eigenvalues by a/b and nothing else, however large the factors."""
+    case = pencil_from(np.r_[3, -2.5, 1.5, -1, 0.3 * np.cos(np.arange(15))], 2, 1e2, 0)
+    exact, _ = case.exact(which)
+    for a, b in ((1e-12, 1.0), (1e12, 1.0), (1.0, 1e-10), (1e-8, 1e10)):
+        solution = top_k(a * case.A, b * case.B, k=2, method=method, which=which)
+        assert solution.converged
+        np.testing.assert_allclose(solution.values * b / a, exact, rtol=1e-7)
+
+
 def test_identity_is_the_default_for_B():
     A = np.diag([1.0, -4.0, 3.0, 2.0])
     for method in (None, GenELinK()):

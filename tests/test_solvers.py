@@ -128,7 +128,7 @@ def test_growth_in_kappa(make, slope):
 
 
 @pytest.mark.parametrize("solver", [solvers.GD, solvers.AGD])
-@pytest.mark.parametrize("bounds", [(0.1, 1.0), (1e-4, 10.0), (1.0, 1e-2), (1e-6, 1e3)])
+@pytest.mark.parametrize("bounds", [(0.1, 1.0), (1e-4, 10.0), (1.0, 2.0), (1e-6, 1e3)])
 def test_gradient_methods_recover_from_wrong_bounds(solver, bounds):
     """β far too small would diverge; α far too small or large would crawl or stop too early."""
     B = np.diag(np.linspace(0.1, 10.0, 50))
@@ -244,6 +244,8 @@ def test_bad_calls_are_refused():
         cg.solve(state, np.ones(3), np.zeros(3), 1.5)
     with pytest.raises(ValueError, match=r"rhs has shape \(3,\) but x0 has shape \(2,\)"):
         cg.solve(state, np.ones(3), np.zeros(2), 0.5)
+    with pytest.raises(ValueError, match=r"bounds=\(2, 1\) must be \(α, β\) with 0 < α ≤ β"):
+        solvers.AGD(bounds=(2, 1))
     with pytest.raises(TypeError, match=r"solver=3 is not a linear solver"):
         as_solver(3)
     with pytest.raises(TypeError, match="is not a linear solver"):

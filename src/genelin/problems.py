@@ -7,10 +7,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from scipy.linalg import lapack
 
-from genelin.errors import NotPositiveDefiniteError
 from genelin.linalg import Which, column_dots, range_basis
 from genelin.linalg.columns import Block, Vector
 from genelin.operators import (
@@ -21,11 +19,11 @@ from genelin.operators import (
     Identity,
     MatrixOperator,
     OffDiagonal,
-    Operator,
     Rows,
     as_operator,
     as_rows,
 )
+from genelin.operators.checks import refuse_asymmetric, refuse_indefinite, refuse_nonsquare
 
 __all__ = ["Pencil", "TwoView", "check_pencil"]
 
@@ -50,9 +48,9 @@ class Pencil:
 
     def __post_init__(self) -> None:
         A = as_operator(self.A, name="A")
-        _refuse_nonsquare(A, "A")
+        refuse_nonsquare(A, "A")
         B = Identity(A.shape[0]) if self.B is None else as_operator(self.B, name="B")
-        _refuse_nonsquare(B, "B")
+        refuse_nonsquare(B, "B")
         if A.shape != B.shape:
             raise ValueError(
                 f"A has shape {A.shape} but B has shape {B.shape}: they must be of one size"
@@ -271,97 +269,10 @@ def check_pencil(pencil: Pencil, rng: np.random.Generator) -> None:
         ...
     ValueError: A is not symmetric: entry (0, 1) is 2 but (1, 0) is 0. ...
     """
-    _refuse_asymmetric(pencil.A, "A", rng)
+    refuse_asymmetric(pencil.A, "A", rng)
     if not isinstance(pencil.B, Identity):
-        _refuse_asymmetric(pencil.B, "B", rng)
-        _refuse_indefinite(pencil.B, rng)
-
-
-def _refuse_nonsquare(operator: Operator, name: str) -> None:
-    if operator.shape[0] != operator.shape[1]:
-        raise ValueError(f"{name} must be square, got shape {operator.shape}")
-
-
-def _refuse_asymmetric(operator: Operator, name: str, rng: np.random.Generator) -> None:
-    entries = operator.entries()
-    remedy = f"Pass ({name} + {name}.T) / 2 if it should be."
-    if entries is None:
-        _probe_symmetry(operator, name, rng)
-        return
-    M = entries.core
-    difference = abs(M - M.T)
-    largest = abs(M).max()
-    if difference.max() <= 1e-10 * largest:
-        return
-    if sparse.issparse(difference):
-        difference = difference.tocoo()
-        worst = int(np.argmax(difference.data))
-        i, j = sorted((int(difference.row[worst]), int(difference.col[worst])))
-    else:
-        i, j = sorted(int(c) for c in np.unravel_index(np.argmax(difference), M.shape))
-    raise ValueError(
-        f"{name} is not symmetric: entry ({i}, {j}) is {M[i, j]:.6g} but ({j}, {i}) is "
-        f"{M[j, i]:.6g}. {remedy}"
-    )
-
-
-def _probe_symmetry(operator: Operator, name: str, rng: np.random.Generator) -> None:
-    """uᵀMv = vᵀMu for random u and v; also the first look at what the products hold."""
-    d = operator.shape[0]
-    U, V = rng.standard_normal((2, d, 2))
-    MU, MV = operator @ U, operator @ V
-    if not (np.all(np.isfinite(MU)) and np.all(np.isfinite(MV))):
-        raise ValueError(f"{name} @ V has NaN or inf for a random block V: check the operator")
-    gap = np.abs(column_dots(U, MV) - column_dots(V, MU))
-    size = np.linalg.norm(MU, axis=0) * np.linalg.norm(V, axis=0)
-    if np.any(gap > 1e-6 * size):
-        raise ValueError(
-            f"{name} is not symmetric: uᵀ({name} v) and vᵀ({name} u) differ by {gap.max():.3g} for "
-            f"random u and v. Pass an operator that equals its transpose."
-        )
-
-
-def _refuse_indefinite(B: Operator, rng: np.random.Generator) -> None:
-    diagonal = B.diagonal()
-    if diagonal is not None and diagonal.min() <= 0:
-        place = int(np.argmin(diagonal))
-        kind = "singular or indefinite" if diagonal[place] == 0 else "indefinite"
-        raise NotPositiveDefiniteError(
-            f"B is not positive definite: its diagonal entry {place} is {diagonal[place]:.3g}, so "
-            f"it is {kind}. Remove that row and column, or add a ridge, B + reg·I."
-        )
-    entries = B.entries()
-    if entries is not None and B.shape[0] <= 2 * SMALL:
-        assert diagonal is not None
-        _refuse_by_cholesky(entries.dense(), diagonal)
-        return
-    V = rng.standard_normal((B.shape[0], 4))
-    curvature = column_dots(V, B @ V)
-    if curvature.min() <= 0:
-        raise NotPositiveDefiniteError(
-            f"B is not positive definite: vᵀBv = {curvature.min():.3g} for a random v. Check its "
-            "sign, or add a ridge, B + reg·I."
-        )
-
-
-def _refuse_by_cholesky(B: Block, diagonal: Vector) -> None:
-    """Factor the Jacobi-scaled B: its failure or its condition number tells."""
-    scale = 1.0 / np.sqrt(diagonal)
-    scaled = np.asfortranarray(scale[:, None] * B * scale)
-    norm = float(np.abs(scaled).sum(axis=0).max())
-    factor, info = lapack.dpotrf(scaled, lower=1)
-    if info > 0:
-        raise NotPositiveDefiniteError(
-            f"B is not positive definite: its leading {info}×{info} block is singular or "
-            "indefinite. Remove dependent rows and columns, or add a ridge, B + reg·I."
-        )
-    rcond, _ = lapack.dpocon(factor, norm, uplo="L")
-    if rcond < 10 * EPS:
-        raise NotPositiveDefiniteError(
-            f"B is not positive definite: it is singular to rounding, with an estimated condition "
-            f"number of {1 / max(rcond, 1e-300):.1e}. Remove dependent rows and columns, or add a "
-            "ridge, B + reg·I."
-        )
+        refuse_asymmetric(pencil.B, "B", rng)
+        refuse_indefinite(pencil.B, rng)
 
 
 # --- Data that do not span their columns -------------------------------------------------------

@@ -17,9 +17,12 @@ __all__ = [
     "Products",
     "RitzBasis",
     "first_basis",
+    "locally_optimal",
     "magnitudes",
     "refreshed",
     "ritz_basis",
+    "start_block",
+    "within_range",
 ]
 
 ROUNDING = 1e-13  # relative to 1 or |θ₁|: a correction or a gap below it is none
@@ -116,10 +119,10 @@ def locally_optimal(pencil: Pencil, basis: RitzBasis, Z: Block) -> RitzBasis:
     where the last step went (Knyazev 2001). Old products are only ever combined with orthonormal
     coefficients (Hetmaniuk & Lehoucq 2006), so that their rounding does not grow.
     """
-    k, S = basis.W.shape[1], basis.products
+    k, S, largest = basis.W.shape[1], basis.products, float(np.abs(basis.theta).max())
     if basis.trend is not None:
         S = S.beside(basis.trend)
-    S = S.beside(_outside(pencil, S, Z))
+    S = S.beside(_outside(pencil, S, Z / largest if largest > 0 else Z))
     theta, C = rayleigh_ritz(S.V, S.AV, pencil.which)
     C = C[:, :k]
     step = C.copy()
@@ -134,7 +137,7 @@ def locally_optimal(pencil: Pencil, basis: RitzBasis, Z: Block) -> RitzBasis:
 def _outside(pencil: Pencil, S: Products, Z: Block) -> Products:
     """B-orthonormal basis of what Z holds beyond span(S), with products computed anew."""
     BZ = pencil.B @ Z
-    kept = column_dots(Z, BZ) > ROUNDING**2  # against W, whose columns have length 1
+    kept = column_dots(Z, BZ) > ROUNDING**2
     Z, BZ = orthonormalise(Z[:, kept], pencil.B, BZ[:, kept])
     for _ in range(4):
         overlap = S.BV.T @ Z

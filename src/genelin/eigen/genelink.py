@@ -91,8 +91,9 @@ class GenELinK(Iteration):
         far = replace(pencil, which="SA" if sign > 0 else "LA")
         settings = Iteration(self.solver, locally_optimal=True, max_iter=50)
         end = run(far, start_block(pencil, 1, rng), 1, settings, 1e-2, Meter(0.0))
-        lowest = sign * float(end.basis.theta[0]) - min(float(end.residuals[0]), 1.0)
-        shift = max(0.0, -lowest)
+        theta, residual = float(end.basis.theta[0]), float(end.residuals[0])
+        margin = residual if np.isfinite(residual) else abs(theta)
+        shift = max(0.0, margin - sign * theta)  # the far end lies above −shift
         shifted = replace(pencil, A=Shifted(pencil.A, pencil.B, shift, sign), which="LM")
 
         def shown(theta: Vector) -> Vector:

@@ -112,6 +112,8 @@ class FunctionOperator(Operator):
                 f"{block.shape}, expected {expected}. A function must accept a (d, m) block; wrap "
                 "one for single vectors in scipy.sparse.linalg.LinearOperator(matvec=...)."
             )
+        if not np.isfinite(block.sum()) and not np.all(np.isfinite(block)):
+            raise ValueError(f"{self._name} @ V has NaN or inf for a finite V: check the operator")
         return block
 
 

@@ -11,16 +11,14 @@ import numpy as np
 
 from genelin.linalg import column_dots
 from genelin.linalg.columns import Block
-from genelin.operators import Operator
-from genelin.solvers.base import IterativeSolver, Step
-from genelin.solvers.bounds import SpectralBounds, spectral_bounds
-from genelin.solvers.gd import GradientState, energies, quotients
+from genelin.solvers.base import Step
+from genelin.solvers.gradient import GradientSolver, GradientState, energies, quotients
 
 __all__ = ["AGD"]
 
 
 @dataclass(frozen=True)
-class AGD(IterativeSolver):
+class AGD(GradientSolver):
     """Accelerated gradient descent: about √κ·log(1/δ) products with B.
 
     Momentum is (√Q − 1)/(√Q + 1) with Q = β/α. Where the bounds are off, Rayleigh quotients of the
@@ -39,13 +37,6 @@ class AGD(IterativeSolver):
     >>> top_k(A, B, k=1, method=GenELinK(solver=solvers.AGD())).values.round(6).tolist()
     [3.0]
     """
-
-    bounds: tuple[float, float] | None = None
-
-    def _prepare(self, operator: Operator) -> GradientState:
-        if self.bounds is None:
-            return GradientState(operator, spectral_bounds(operator))
-        return GradientState(operator, SpectralBounds(*self.bounds, known=True))
 
     def enough(self, state: GradientState, reduction: float) -> float:
         """Steps t with 2·exp(−t/√Q) ≤ δ (Theorem 8)."""

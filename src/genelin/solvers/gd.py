@@ -9,40 +9,15 @@ from itertools import count
 
 import numpy as np
 
-from genelin.linalg import column_dots
-from genelin.linalg.columns import Block, Vector
-from genelin.operators import Operator
-from genelin.solvers.base import IterativeSolver, Step
-from genelin.solvers.bounds import SpectralBounds, spectral_bounds
+from genelin.linalg.columns import Block
+from genelin.solvers.base import Step
+from genelin.solvers.gradient import GradientSolver, GradientState, energies, quotients
 
-__all__ = ["GD", "GradientState", "energies", "quotients"]
+__all__ = ["GD"]
 
 
 @dataclass(frozen=True)
-class GradientState:
-    """An operator and the bounds on its spectrum."""
-
-    operator: Operator
-    bounds: SpectralBounds
-
-
-def quotients(U: Block, BU: Block) -> tuple[float, float]:
-    """Smallest and largest Rayleigh quotient uᵀBu / uᵀu among the columns that are not zero."""
-    squares = column_dots(U, U)
-    live = squares > 0
-    if not live.any():
-        return np.inf, 0.0
-    ratios = column_dots(U, BU)[live] / squares[live]
-    return float(ratios.min()), float(ratios.max())
-
-
-def energies(c: Block, r0: Block, r: Block, lower: float) -> tuple[Vector, Vector]:
-    """‖e₀‖²_B − ‖e‖²_B of the iterate c with residual r, and the bound ‖r‖²/λ_min on ‖e‖²_B."""
-    return column_dots(c, r0 + r), column_dots(r, r) / lower
-
-
-@dataclass(frozen=True)
-class GD(IterativeSolver):
+class GD(GradientSolver):
     """Gradient descent with step 2/(α + β): about κ/4·log(1/δ) products with B.
 
     Parameters
@@ -58,13 +33,6 @@ class GD(IterativeSolver):
     >>> top_k(A, B, k=1, method=GenELinK(solver=solvers.GD())).values.round(6).tolist()
     [3.0]
     """
-
-    bounds: tuple[float, float] | None = None
-
-    def _prepare(self, operator: Operator) -> GradientState:
-        if self.bounds is None:
-            return GradientState(operator, spectral_bounds(operator))
-        return GradientState(operator, SpectralBounds(*self.bounds, known=True))
 
     def enough(self, state: GradientState, reduction: float) -> float:
         """Steps t with ((κ − 1)/(κ + 1))²ᵗ ≤ δ."""

@@ -1,0 +1,118 @@
+"""Symmetric? Positive definite? Looked at before any long work starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.linalg import lapack
+
+from genelin.errors import NotPositiveDefiniteError
+from genelin.linalg import column_dots
+from genelin.linalg.columns import Block, Vector
+from genelin.operators.base import Operator
+
+__all__ = ["refuse_asymmetric", "refuse_indefinite", "refuse_nonsquare"]
+
+EPS = np.finfo(np.float64).eps
+FACTORED = 4096  # up to this size B is factored to see whether it is positive definite
+STRIP = 512
+
+
+def refuse_nonsquare(operator: Operator, name: str) -> None:
+    """Raise if the operator is not square."""
+    if operator.shape[0] != operator.shape[1]:
+        raise ValueError(f"{name} must be square, got shape {operator.shape}")
+
+
+def refuse_asymmetric(operator: Operator, name: str, rng: np.random.Generator) -> None:
+    """Raise if the matrix, or a probe of the operator, is not symmetric."""
+    entries = operator.entries()
+    if entries is None:
+        _probe_symmetry(operator, name, rng)
+        return
+    place = _asymmetry(entries.core)
+    if place is not None:
+        i, j = place
+        raise ValueError(
+            f"{name} is not symmetric: entry ({i}, {j}) is {entries.core[i, j]:.6g} but ({j}, {i}) "
+            f"is {entries.core[j, i]:.6g}. Pass ({name} + {name}.T) / 2 if it should be."
+        )
+
+
+def _asymmetry(M: Any) -> tuple[int, int] | None:
+    """The place where M and Mᵀ differ most, or None where they agree up to rounding."""
+    limit = 1e-10 * abs(M).max()
+    if sparse.issparse(M):
+        difference = abs(M - M.T).tocoo()
+        if difference.nnz == 0 or difference.data.max() <= limit:
+            return None
+        worst = int(np.argmax(difference.data))
+        first, second = sorted((int(difference.row[worst]), int(difference.col[worst])))
+        return first, second
+    for start in range(0, len(M), STRIP):  # strips, not a second matrix of the size of M
+        strip = np.abs(M[start : start + STRIP] - M[:, start : start + STRIP].T)
+        if strip.max() > limit:
+            row, column = np.unravel_index(np.argmax(strip), strip.shape)
+            first, second = sorted((start + int(row), int(column)))
+            return first, second
+    return None
+
+
+def _probe_symmetry(operator: Operator, name: str, rng: np.random.Generator) -> None:
+    """uᵀMv = vᵀMu for random u and v."""
+    d = operator.shape[0]
+    U, V = rng.standard_normal((2, d, 2))
+    MU, MV = operator @ U, operator @ V
+    gap = np.abs(column_dots(U, MV) - column_dots(V, MU))
+    size = np.linalg.norm(MU, axis=0) * np.linalg.norm(V, axis=0)
+    if np.any(gap > 1e-6 * size):
+        raise ValueError(
+            f"{name} is not symmetric: uᵀ({name} v) and vᵀ({name} u) differ by {gap.max():.3g} for "
+            f"random u and v. Pass an operator that equals its transpose."
+        )
+
+
+def refuse_indefinite(B: Operator, rng: np.random.Generator) -> None:
+    """Raise if B is shown not to be positive definite: by its diagonal, a factor, or a probe."""
+    diagonal = B.diagonal()
+    if diagonal is not None and diagonal.min() <= 0:
+        place = int(np.argmin(diagonal))
+        kind = "singular or indefinite" if diagonal[place] == 0 else "indefinite"
+        raise NotPositiveDefiniteError(
+            f"B is not positive definite: its diagonal entry {place} is {diagonal[place]:.3g}, so "
+            f"it is {kind}. Remove that row and column, or add a ridge, B + reg·I."
+        )
+    entries = B.entries()
+    if entries is not None and B.shape[0] <= FACTORED:
+        assert diagonal is not None
+        _refuse_by_cholesky(entries.dense(), diagonal)
+        return
+    V = rng.standard_normal((B.shape[0], 4))
+    curvature = column_dots(V, B @ V)
+    if curvature.min() <= 0:
+        raise NotPositiveDefiniteError(
+            f"B is not positive definite: vᵀBv = {curvature.min():.3g} for a random v. Check its "
+            "sign, or add a ridge, B + reg·I."
+        )
+
+
+def _refuse_by_cholesky(B: Block, diagonal: Vector) -> None:
+    """Factor the Jacobi-scaled B: its failure or its condition number tells."""
+    scale = 1.0 / np.sqrt(diagonal)
+    scaled = np.asfortranarray(scale[:, None] * B * scale)
+    norm = float(np.abs(scaled).sum(axis=0).max())
+    factor, info = lapack.dpotrf(scaled, lower=1)
+    if info > 0:
+        raise NotPositiveDefiniteError(
+            f"B is not positive definite: its leading {info}×{info} block is singular or "
+            "indefinite. Remove dependent rows and columns, or add a ridge, B + reg·I."
+        )
+    rcond, _ = lapack.dpocon(factor, norm, uplo="L")
+    if rcond < 10 * EPS:
+        raise NotPositiveDefiniteError(
+            f"B is not positive definite: it is singular to rounding, with an estimated condition "
+            f"number of {1 / max(rcond, 1e-300):.1e}. Remove dependent rows and columns, or add a "
+            "ridge, B + reg·I."
+        )
