@@ -23,7 +23,7 @@ from genelin.linalg import column_dots, orthonormalise
 from genelin.linalg.columns import Block, Vector
 from genelin.operators import Counter, Counting
 from genelin.problems import Pencil
-from genelin.results import Cost, Record, Status, Trace
+from genelin.results import Cost, LinearSolution, Record, Status, Trace
 from genelin.solvers import CG, LinearSolver, as_solver
 
 __all__ = ["Callback", "Iteration", "Meter", "Outcome", "run"]
@@ -134,14 +134,16 @@ def run(
     basis, records = first_basis(pencil, start), list[Record]()
     while True:
         t = len(records)
-        basis, estimates, inner = _outer_step(pencil, basis, solver, state, settings, t)
+        basis, estimates, solution = _outer_step(pencil, basis, solver, state, settings, t)
+        inner = solution.iterations
         meter.counter.flops += settings.dense_flops(pencil.d, basis.W.shape[1], inner)
         theta = shown(basis.theta[:k])
         top = float(np.abs(theta).max())
         relative = float(estimates[:k].max()) / top if top > 0 else 0.0
         records.append(meter.record(t + 1, inner, relative, theta))
         stopped = callback is not None and callback(records[-1], basis.W[:, :k])
-        reason = Status.STOPPED if stopped else monitor.verdict(pencil, records[-1], basis, solver)
+        reason = monitor.verdict(pencil, records[-1], basis, solution.converged)
+        reason = Status.STOPPED if stopped else reason
         if reason is None:
             continue
         basis = refreshed(pencil, basis)
@@ -162,7 +164,7 @@ def _outer_step(
     state: Any,
     settings: Iteration,
     t: int,
-) -> tuple[RitzBasis, Vector, int]:
+) -> tuple[RitzBasis, Vector, LinearSolution]:
     """W̃ ≈ B⁻¹AW from the start WΓ, then GS_B; with it, estimates of the residuals of W.
 
     ‖Aw − θBw‖ in the B⁻¹-norm is the error of the start, at most ‖w̃ − θw‖_B / (1 − √δ).
@@ -176,11 +178,11 @@ def _outer_step(
     estimates = np.sqrt(moved) / (1.0 - np.sqrt(delta))
     if not settings.locally_optimal:
         W, BW = orthonormalise(W, pencil.B, basis.AW - left, spare=basis.W)
-        return ritz_basis(pencil, W, BW), estimates, solution.iterations
+        return ritz_basis(pencil, W, BW), estimates, solution
     improved = locally_optimal(pencil, basis, move)
     if t % 10 == 9:
         improved = refreshed(pencil, improved)
-    return improved, estimates, solution.iterations
+    return improved, estimates, solution
 
 
 class _Monitor:
@@ -191,9 +193,10 @@ class _Monitor:
         self.best, self.since = np.inf, 0
         self.next_look, self.seen = PATIENCE, np.inf
         self.distrust, self.overruled = 1.0, 0
+        self.misses = 0
 
     def verdict(
-        self, pencil: Pencil, record: Record, basis: RitzBasis, solver: LinearSolver
+        self, pencil: Pencil, record: Record, basis: RitzBasis, reduced: bool
     ) -> Status | None:
         """None to go on; CONVERGED if the estimates say so; else the reason to give up."""
         if self.settings.iterations is not None:
@@ -204,12 +207,15 @@ class _Monitor:
             return Status.CONVERGED
         if estimate <= self.tol and self.since >= PATIENCE // 5:
             return Status.CONVERGED
+        self.misses = 0 if reduced else self.misses + 1
+        if min(self.misses, self.since) >= PATIENCE // 10:
+            return Status.SOLVER_FAILED
         if self.since >= PATIENCE and estimate < 1e-5:
             return Status.STAGNATED
         last = record.iteration >= self.settings.max_iter
         suspicious = self._is_slow(record.iteration, estimate) or last
         suspicious = suspicious and not self.settings.locally_optimal
-        if suspicious and no_gap_at(pencil, basis, solver):
+        if suspicious and no_gap_at(pencil, basis, self.settings.solver):
             return Status.NO_GAP
         return Status.MAX_ITERATIONS if last else None
 
@@ -243,7 +249,7 @@ class _Monitor:
         return self.overruled <= 3 and np.isfinite(self.distrust)
 
 
-def no_gap_at(pencil: Pencil, basis: RitzBasis, solver: LinearSolver) -> bool:
+def no_gap_at(pencil: Pencil, basis: RitzBasis, solver: Any) -> bool:
     """Whether pairs k and k + 1 are equal in magnitude, by a locally optimal run of k + 1 pairs."""
     k = basis.W.shape[1]
     if k == pencil.d:

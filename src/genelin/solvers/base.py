@@ -125,7 +125,7 @@ class IterativeSolver(LinearSolver):
 
     @abstractmethod
     def corrections(self, state: Any, r0: Block) -> Iterator[Step]:
-        """Iterates of B c = r0 from c = 0, without end."""
+        """Iterates of B c = r0 from c = 0, without end or until they cannot move."""
 
     def enough(self, state: Any, reduction: float) -> float:
         """Steps after which theory grants the reduction (inf where the bounds are guesses)."""
@@ -143,8 +143,8 @@ class IterativeSolver(LinearSolver):
                 continue
             if not step.as_expected:
                 enough = np.inf
-            met = step.meets(reduction) | (t >= enough)
-            if met.all() or t >= self.max_iter:
+            if t >= self.max_iter or np.all(step.meets(reduction) | (t >= enough)):
                 break
             check = t + max(1, t // 8)  # measuring costs: do it in every eighth step at most
+        met = step.meets(reduction) | (t >= enough)
         return LinearSolution(x0 + step.correction, t, met, step.residual)

@@ -69,14 +69,15 @@ class CG(IterativeSolver):
         return ConjugateState(operator, prepared, bounds.lower, bounds.upper)
 
     def corrections(self, state: ConjugateState, r0: Block) -> Iterator[Step]:
-        """The textbook recurrence; columns that are done take steps of length zero."""
+        """The textbook recurrence, until no column can move; those that are done stand still."""
         B, M = state.operator, state.prepared
         c, r = np.zeros_like(r0), r0.copy()
         z = M.apply(r)
         p, rz = z.copy(), column_dots(r, z)
         p_length, rounding = rz, (10 * EPS) ** 2 * rz  # pᵀMp, and where a column is done
         radau = _Radau(state.lower, rz)
-        while True:
+        step = np.ones_like(rz)
+        while step.any():
             Bp = B @ p
             step = _step_lengths(rz, column_dots(p, Bp), p_length, state.scale)
             c += step * p
