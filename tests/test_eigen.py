@@ -102,6 +102,18 @@ def test_locally_optimal_is_right(name):
     check()
 
 
+@pytest.mark.parametrize("k", [15, 18, 21])
+@pytest.mark.parametrize("seed", range(4))
+def test_locally_optimal_when_the_basis_fills_the_space(k, seed):
+    """W, the trend and the corrections have more columns than d together; values repeat."""
+    rng = np.random.default_rng(seed)
+    values = np.r_[
+        np.sort(rng.integers(2, 10, k - 1))[::-1], 1, 0.9 * rng.integers(0, 3, 45 - k) / 2
+    ]
+    case = pencil_from(values * rng.choice([-1.0, 1.0], 45), k, 1e6, seed)
+    assert_right(case, solve(case, GenELinK(locally_optimal=True, reduction=1e-2)))
+
+
 @settings(max_examples=100)
 @given(case=pencils(1e12, min_rho=0.0))
 def test_dense_default_is_right_everywhere(case):

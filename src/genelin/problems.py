@@ -127,7 +127,7 @@ class TwoView:
     @property
     def data_size(self) -> float:
         """Stored entries of X and Y: one pass."""
-        return float(self.X.stored + self.Y.stored)
+        return float(max(self.X.stored + self.Y.stored, 1))
 
     @cached_property
     def _shrinkages(self) -> tuple[float, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import svd
+from scipy.linalg import qr, svd
 
 from genelin.linalg import Which, column_dots, orthonormalise, rayleigh_ritz
 from genelin.linalg.columns import Block, Vector
@@ -125,13 +125,21 @@ def locally_optimal(pencil: Pencil, basis: RitzBasis, Z: Block) -> RitzBasis:
     S = S.beside(_outside(pencil, S, Z / largest if largest > 0 else Z))
     theta, C = rayleigh_ritz(S.V, S.AV, pencil.which)
     C = C[:, :k]
+    return RitzBasis(S.times(C), theta[:k], _trend(S, C))
+
+
+def _trend(S: Products, C: Block) -> Products | None:
+    """Orthonormal directions of what the new basis S·C takes from outside the old one."""
+    k = C.shape[1]
     step = C.copy()
-    step[:k] = 0.0  # what the new W takes from outside the old one
-    step -= C @ (C.T @ step)
-    U, sizes, _ = svd(step, full_matrices=False)
-    U = U[:, sizes > 1e-14]
-    trend = S.times(U - C @ (C.T @ U)) if U.shape[1] else None
-    return RitzBasis(S.times(C), theta[:k], trend)
+    step[:k] = 0.0
+    U, sizes, _ = svd(step - C @ (C.T @ step), full_matrices=False)
+    U = U[:, sizes > 1e-12]
+    if not U.shape[1]:
+        return None
+    for _ in range(2):  # short steps have little in them that is not rounding
+        U = qr(U - C @ (C.T @ U), mode="economic")[0]
+    return S.times(U)
 
 
 def _outside(pencil: Pencil, S: Products, Z: Block) -> Products:
