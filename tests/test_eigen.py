@@ -19,6 +19,7 @@ from genelin import (
     solvers,
     top_k,
 )
+from genelin.eigen import genelink
 
 LOCALLY_OPTIMAL = GenELinK(locally_optimal=True, reduction=1e-2)
 
@@ -166,6 +167,23 @@ def test_defaults_return_right_values_without_a_gap(sign, method, seed):
     solution = solve(case, method)
     np.testing.assert_allclose(np.abs(solution.values), [3, 2, 1.5, 1], rtol=1e-8)
     assert solution.sin_theta_bound == 1.0
+
+
+def test_a_pair_that_the_start_does_not_hold_is_not_missed(monkeypatch):
+    """The start is orthogonal to the top vector: rounding aside, the iteration cannot see it."""
+    d = 300
+    A = np.diag(np.r_[1.0, 0.999, 0.8 * np.cos(np.arange(d - 2))])
+    real = genelink.start_block
+
+    def blind(pencil, k, rng):
+        W = real(pencil, k, rng)
+        W[0] = 0.0
+        return W
+
+    for method in (GenELinK(max_iter=200, solver=solvers.Direct()), LOCALLY_OPTIMAL):
+        monkeypatch.setattr(genelink, "start_block", blind)
+        solution = top_k(A, k=1, method=method)
+        assert solution.values[0] == pytest.approx(1.0, rel=1e-10)
 
 
 def test_zero_matrix():

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from scipy.linalg import svd
 
 from genelin.eigen.basis import Products, RitzBasis, start_block, within_range
-from genelin.eigen.genelink import angle_bound, fix_signs
+from genelin.eigen.genelink import fix_signs
 from genelin.eigen.iteration import Callback, Iteration, Meter, Outcome, run
 from genelin.linalg import column_dots, orthonormalise
 from genelin.linalg.columns import Block, Vector
@@ -68,7 +68,7 @@ class CCALin(Iteration):
         start = start_block(pencil, self.columns(2 * k, pencil.d), rng)
         if problem.semidefinite:
             start = within_range(pencil, start)
-        outcome = run(pencil, start, 2 * k, self, self._block_tol(tol, k), meter, callback)
+        outcome = run(pencil, start, 2 * k, self, self._block_tol(tol, k), meter, rng, callback)
         Wx, Wy = np.split(outcome.basis.W, [pencil.B.diagonal_blocks[0].shape[0]])
         if self.projection == "random":
             U = rng.standard_normal((2 * k, k))
@@ -94,15 +94,14 @@ class CCALin(Iteration):
         sigma, Phi, Psi = pairs
         both = _block_basis(pencil, sigma, Phi, Psi)
         residuals = outcome.referee.residuals(both.head(len(sigma)))
-        ended = replace(outcome, basis=both, residuals=np.concatenate([residuals, residuals]))
-        bound, gapless = angle_bound(ended, rng)
+        gap = outcome.referee.gap(both, np.concatenate([residuals, residuals]), rng)
         status = outcome.status
         if residuals.max() <= tol * sigma[0]:
-            status = Status.NO_GAP if gapless and not self.locally_optimal else Status.CONVERGED
+            status = Status.NO_GAP if gap.none and not self.locally_optimal else Status.CONVERGED
         elif status is Status.CONVERGED:
             status = Status.STAGNATED
         pairs = (sigma, *problem.lift(Phi, Psi))
-        return canonical_solution(problem, pairs, residuals, bound, status, meter, outcome)
+        return canonical_solution(problem, pairs, residuals, gap.sine, status, meter, outcome)
 
 
 def _canonical_pairs(pencil: Pencil, Wx: Block, Wy: Block, k: int) -> tuple[Vector, Block, Block]:

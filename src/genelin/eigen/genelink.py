@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from genelin.eigen.basis import ROUNDING, start_block
+from genelin.eigen.basis import start_block
 from genelin.eigen.iteration import Callback, Iteration, Meter, Outcome, run
 from genelin.linalg.columns import Block, Vector
 from genelin.operators import Shifted
 from genelin.problems import Pencil, TwoView
 from genelin.results import EigenSolution, Status
 
-__all__ = ["GenELinK", "angle_bound", "fix_signs"]
+__all__ = ["GenELinK", "fix_signs"]
 
 
 @dataclass(frozen=True)
@@ -55,17 +55,16 @@ class GenELinK(Iteration):
         pencil = meter.metered(problem)
         start = self._start(pencil, self.columns(k, pencil.d), rng)
         if pencil.which == "LM" or self.locally_optimal:
-            outcome = run(pencil, start, k, self, tol, meter, callback)
+            outcome = run(pencil, start, k, self, tol, meter, rng, callback)
             values = outcome.basis.theta
         else:
             outcome, values = self._run_shifted(pencil, start, tol, meter, callback, rng)
-        bound, gapless = angle_bound(outcome, rng)
         status = outcome.status
-        if status is Status.CONVERGED and gapless and not self.locally_optimal:
+        if status is Status.CONVERGED and outcome.gap.none and not self.locally_optimal:
             status = Status.NO_GAP
         return EigenSolution(
             residuals=outcome.residuals,
-            sin_theta_bound=bound,
+            sin_theta_bound=outcome.gap.sine,
             status=status,
             cost=meter.cost(),
             trace=outcome.trace,
@@ -90,7 +89,7 @@ class GenELinK(Iteration):
         sign = 1.0 if pencil.which == "LA" else -1.0
         far = replace(pencil, which="SA" if sign > 0 else "LA")
         settings = Iteration(self.solver, locally_optimal=True, max_iter=50)
-        end = run(far, start_block(pencil, 1, rng), 1, settings, 1e-2, Meter(0.0))
+        end = run(far, start_block(pencil, 1, rng), 1, settings, 1e-2, Meter(0.0), rng)
         theta, residual = float(end.basis.theta[0]), float(end.residuals[0])
         margin = residual if np.isfinite(residual) else abs(theta)
         shift = max(0.0, margin - sign * theta)  # the far end lies above −shift
@@ -99,22 +98,8 @@ class GenELinK(Iteration):
         def shown(theta: Vector) -> Vector:
             return sign * (theta - shift)
 
-        outcome = run(shifted, start, start.shape[1], self, tol, meter, callback, shown)
+        outcome = run(shifted, start, start.shape[1], self, tol, meter, rng, callback, shown)
         return outcome, shown(outcome.basis.theta)
-
-
-def angle_bound(outcome: Outcome, rng: np.random.Generator) -> tuple[float, bool]:
-    """Sin θ ≤ ‖R‖ / gap (Davis & Kahan), and whether the gap was shown to be none."""
-    basis = outcome.basis
-    if basis.W.shape[1] == basis.W.shape[0]:
-        return 0.0, False
-    total = float(np.linalg.norm(outcome.residuals))
-    total += ROUNDING * float(np.abs(basis.theta).max())
-    if not np.isfinite(total):
-        return 1.0, False
-    gap = outcome.referee.gap(basis, total, rng)
-    gapless = gap.distance <= 2 * total
-    return (min(total / gap.surely, 1.0) if gap.surely > 0 else 1.0), gapless
 
 
 def fix_signs(W: Block) -> Block:

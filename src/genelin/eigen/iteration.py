@@ -18,7 +18,7 @@ from genelin.eigen.basis import (
     ritz_basis,
     start_block,
 )
-from genelin.eigen.referee import Referee
+from genelin.eigen.referee import Gap, Referee
 from genelin.linalg import column_dots, orthonormalise
 from genelin.linalg.columns import Block, Vector
 from genelin.operators import Counter, Counting
@@ -108,6 +108,7 @@ class Outcome:
 
     basis: RitzBasis
     residuals: Vector
+    gap: Gap
     status: Status
     trace: Trace
     referee: Referee
@@ -120,6 +121,7 @@ def run(
     settings: Iteration,
     tol: float,
     meter: Meter,
+    rng: np.random.Generator,
     callback: Callback | None = None,
     shown: Callable[[Vector], Vector] = lambda theta: theta,
 ) -> Outcome:
@@ -129,32 +131,40 @@ def run(
     """
     solver = as_solver(settings.solver)
     state = solver.init(pencil.B)
-    referee = Referee(pencil, solver, state)
-    monitor = _Monitor(settings, tol)
+    referee, monitor = Referee(pencil, solver, state), _Monitor(settings, tol)
     basis, records = first_basis(pencil, start), list[Record]()
     while True:
         t = len(records)
         basis, estimates, solution = _outer_step(pencil, basis, solver, state, settings, t)
-        inner = solution.iterations
+        inner, theta = solution.iterations, shown(basis.theta[:k])
         meter.counter.flops += settings.dense_flops(pencil.d, basis.W.shape[1], inner)
-        theta = shown(basis.theta[:k])
-        top = float(np.abs(theta).max())
-        relative = float(estimates[:k].max()) / top if top > 0 else 0.0
+        relative = float(estimates[:k].max()) / _largest(theta)
         records.append(meter.record(t + 1, inner, relative, theta))
-        stopped = callback is not None and callback(records[-1], basis.W[:, :k])
         reason = monitor.verdict(pencil, records[-1], basis, solution.converged)
-        reason = Status.STOPPED if stopped else reason
+        if callback is not None and callback(records[-1], basis.W[:, :k]):
+            reason = Status.STOPPED
         if reason is None:
             continue
         basis = refreshed(pencil, basis)
         pairs = basis.head(k)
         residuals = referee.residuals(pairs)
-        top = float(np.abs(shown(pairs.theta)).max())
-        if residuals.max() <= tol * top:
-            return Outcome(pairs, residuals, Status.CONVERGED, Trace(records), referee)
-        if reason is not Status.CONVERGED or not monitor.goes_on(residuals, top):
-            ended = Status.SOLVER_FAILED if reason is Status.CONVERGED else reason
-            return Outcome(pairs, residuals, ended, Trace(records), referee)
+        good = bool(residuals.max() <= tol * _largest(shown(pairs.theta)))
+        if not good and reason is Status.CONVERGED:
+            if monitor.overrules(residuals, _largest(shown(pairs.theta))):
+                continue
+            reason = Status.SOLVER_FAILED
+        gap = referee.gap(pairs, residuals, rng)
+        if good and gap.missed and monitor.starts_over():
+            width = basis.W.shape[1]
+            basis = first_basis(pencil, np.hstack([gap.vectors, basis.W])).head(width)
+            continue
+        status = Status.CONVERGED if good else reason
+        return Outcome(pairs, residuals, gap, status, Trace(records), referee)
+
+
+def _largest(theta: Vector) -> float:
+    """|θ₁|, and something above zero where A is zero."""
+    return max(float(np.abs(theta).max()), 1e-300)
 
 
 def _outer_step(
@@ -193,7 +203,7 @@ class _Monitor:
         self.best, self.since = np.inf, 0
         self.next_look, self.seen = PATIENCE, np.inf
         self.distrust, self.overruled = 1.0, 0
-        self.misses = 0
+        self.misses, self.restarts = 0, 0
 
     def verdict(
         self, pencil: Pencil, record: Record, basis: RitzBasis, reduced: bool
@@ -240,13 +250,19 @@ class _Monitor:
         spread = float(sizes.min()) / largest if largest > 0 else 1.0
         return self.tol * min(max(spread, 1e-3), 1.0)
 
-    def goes_on(self, residuals: Vector, top: float) -> bool:
-        """The referee saw more than the estimate: trust it less, three times at most."""
+    def overrules(self, residuals: Vector, top: float) -> bool:
+        """The referee saw more than the estimate: trust it less and go on, three times at most."""
         self.overruled += 1
-        verified = float(residuals.max()) / max(top, 1e-300)
+        verified = float(residuals.max()) / top
         self.distrust *= max(2.0, verified / max(self.best, 1e-300))
         self.best, self.since = np.inf, 0
         return self.overruled <= 3 and np.isfinite(self.distrust)
+
+    def starts_over(self) -> bool:
+        """A pair was missed: go on with it in the basis, three times at most."""
+        self.restarts += 1
+        self.best, self.since = np.inf, 0
+        return self.settings.iterations is None and self.restarts <= 3
 
 
 def no_gap_at(pencil: Pencil, basis: RitzBasis, solver: Any) -> bool:
@@ -255,7 +271,8 @@ def no_gap_at(pencil: Pencil, basis: RitzBasis, solver: Any) -> bool:
     if k == pencil.d:
         return False
     settings = Iteration(solver=solver, locally_optimal=True, max_iter=30)
-    extra = start_block(pencil, settings.columns(k + 1, pencil.d) - k, np.random.default_rng(k))
-    wider = run(pencil, np.hstack([basis.W, extra]), k + 1, settings, 1e-6, Meter(0.0))
+    rng = np.random.default_rng(k)
+    extra = start_block(pencil, settings.columns(k + 1, pencil.d) - k, rng)
+    wider = run(pencil, np.hstack([basis.W, extra]), k + 1, settings, 1e-6, Meter(0.0), rng)
     sizes = magnitudes(wider.basis.theta, pencil.which)
     return bool(sizes[k - 1] - sizes[k] <= 1e-6 * np.abs(sizes).max())

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from genelin.eigen.basis import RitzBasis, magnitudes, start_block
+from genelin.eigen.basis import ROUNDING, RitzBasis, magnitudes, start_block
 from genelin.linalg import column_dots, column_norms, orthonormalise, rayleigh_ritz
 from genelin.linalg.columns import Block, Vector
 from genelin.problems import Pencil
@@ -23,19 +23,40 @@ STARTS = 8  # random vectors with which the search for the next pair begins
 
 @dataclass(frozen=True)
 class Gap:
-    """What a probe of the complement saw: the best Ritz value there, and its residual."""
+    """What a search of the complement of k pairs saw of the pair that comes next.
 
-    distance: float  # between the k-th pair and the probe; the true distance is not larger
-    residual: float  # of the probe, in the B⁻¹-norm
+    Attributes
+    ----------
+    distance : from the k-th pair to the best Ritz value there; the true one is not larger.
+    residual : of that Ritz pair, in the B⁻¹-norm.
+    uncertainty : of the k pairs themselves, their residuals and rounding.
+    vectors : the leading Ritz vectors of the complement.
+    """
+
+    distance: float
+    residual: float
+    uncertainty: float
+    vectors: Block
 
     @property
-    def surely(self) -> float:
-        """A lower bound on the gap, 0 where none could be shown.
+    def none(self) -> bool:
+        """Whether pairs k and k + 1 cannot be told apart."""
+        return self.distance <= 2 * self.uncertainty
 
-        The probe's value is within its residual of an eigenvalue; a fifth is kept back for one
-        above it that the probe has not told apart yet.
+    @property
+    def missed(self) -> bool:
+        """Whether a pair was seen that belongs before the k-th."""
+        return self.distance < -2 * self.uncertainty
+
+    @property
+    def sine(self) -> float:
+        """Bound on sin θ, ‖R‖ / gap (Davis & Kahan); 1 where no gap could be shown.
+
+        The Ritz value is within its residual of an eigenvalue; a fifth of the gap is kept back for
+        one above it that the search has not told apart yet.
         """
-        return max(0.8 * (self.distance - self.residual), 0.0)
+        surely = 0.8 * (self.distance - self.residual)
+        return min(self.uncertainty / surely, 1.0) if surely > 0 else 1.0
 
 
 class Referee:
@@ -73,24 +94,29 @@ class Referee:
         return self._solve(basis.residual, 100 * EPS * sizes)[2]
 
     def gap(
-        self, basis: RitzBasis, uncertainty: float, rng: np.random.Generator, steps: int = 60
+        self, basis: RitzBasis, residuals: Vector, rng: np.random.Generator, steps: int = 60
     ) -> Gap:
         """Search the complement of W for the pair that comes next (a Davidson iteration).
 
-        Stops once the next pair is known well against its distance, or the distance is shown to
-        be below `uncertainty`. A pair that no start vector sees is missed: likely it is not.
+        Stops once that pair is known well against its distance, or the distance is shown to be
+        within the uncertainty of `basis`. A pair that no start vector sees is missed: likely it
+        is not.
         """
         d, k = basis.W.shape
-        last = float(magnitudes(basis.theta, self.pencil.which)[-1])
+        sizes = magnitudes(basis.theta, self.pencil.which)
+        uncertainty = float(np.linalg.norm(residuals) + ROUNDING * np.abs(basis.theta).max())
         if k == d:
-            return Gap(max(last, 0.0) if self.pencil.which == "LM" else np.inf, 0.0)
+            return Gap(np.inf, 0.0, uncertainty, basis.W[:, :0])
+        if not np.isfinite(uncertainty):
+            return Gap(0.0, np.inf, uncertainty, basis.W[:, :0])
         search = _Search(self.pencil, basis, start_block(self.pencil, STARTS, rng))
         for _ in range(steps):
-            sizes, rest = search.ends()
+            leading, vectors, rest = search.ends()
             E, BE, norms = self._solve(rest)
-            distances = last - sizes
-            found = Gap(float(distances.min()), float(norms[distances.argmin()]))
-            settled = np.all(norms <= distances / 50) or found.distance <= 2 * uncertainty
+            distances = sizes[-1] - leading
+            nearest = int(distances.argmin())
+            found = Gap(float(distances[nearest]), float(norms[nearest]), uncertainty, vectors)
+            settled = np.all(norms <= distances / 50) or found.none
             if settled or search.size >= d - k or not search.expand(E, BE):
                 break
         return found
@@ -135,8 +161,8 @@ class _Search:
         Q = self._rotation()[1][:, : self.room // 4]
         self.Z, self.BZ, self.AZ = self.Z @ Q, self.BZ @ Q, self.AZ @ Q
 
-    def ends(self) -> tuple[Vector, Block]:
-        """Magnitudes of the leading Ritz values in Z, and their residuals in the complement.
+    def ends(self) -> tuple[Vector, Block, Block]:
+        """Magnitudes, vectors and residuals of the leading Ritz pairs in the complement.
 
         For the largest magnitude both ends of the spectrum are followed: one alone could hide the
         other, which may hold the pair that comes next.
@@ -145,6 +171,7 @@ class _Search:
         lead = [0]
         if self.pencil.which == "LM" and len(theta) > 1:
             lead = [int(theta.argmax()), int(theta.argmin())]
-        r = self.AZ @ Q[:, lead] - (self.BZ @ Q[:, lead]) * theta[lead]
+        Q = Q[:, lead]
+        r = self.AZ @ Q - (self.BZ @ Q) * theta[lead]
         r -= self.basis.BW @ (self.basis.W.T @ r)
-        return magnitudes(theta[lead], self.pencil.which), r
+        return magnitudes(theta[lead], self.pencil.which), self.Z @ Q, r
