@@ -24,6 +24,14 @@ class NotPositiveDefiniteError(ValueError):
     """
 
 
+def not_positive_definite(what: str) -> NotPositiveDefiniteError:
+    """The error for a B of which `what` was found, with the remedy."""
+    return NotPositiveDefiniteError(
+        f"B is not positive definite: {what}. Check its sign, remove dependent rows and columns, or "
+        "add a ridge, B + reg·I."
+    )
+
+
 class SolverError(RuntimeError):
     """A linear solver broke its contract: wrong shape, NaN, or a growing error.
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import lapack
 
-from genelin.linalg import Which, column_dots, range_basis
-from genelin.linalg.columns import Block, Vector
+from genelin.linalg import Which, column_dots, range_basis, unit_diagonal
+from genelin.linalg.columns import EPS, Block, Vector
 from genelin.operators import (
     BlockDiagonal,
     Compressed,
@@ -27,7 +27,6 @@ from genelin.operators.checks import refuse_asymmetric, refuse_indefinite, refus
 
 __all__ = ["Pencil", "TwoView", "check_pencil"]
 
-EPS = np.finfo(np.float64).eps
 SMALL = 2048  # up to here a d×d matrix is formed and factored without a thought
 
 
@@ -316,12 +315,9 @@ def _numerical_rank(rows: Rows, gram: Gram, center: bool) -> int | None:
     if rows.d > SMALL:
         most = rows.n - bool(center)
         return None if most >= rows.d else most
-    S = gram.entries().dense()
     alive = gram.diagonal() > 0
-    S = S[np.ix_(alive, alive)]
-    if not S.size:
+    if not alive.any():
         return 0
-    scale = 1.0 / np.sqrt(np.diagonal(S))
-    scaled = np.asfortranarray(scale[:, None] * S * scale)
-    *_, rank, _ = lapack.dpstrf(scaled, lower=1, tol=len(S) * EPS)
+    scaled, _ = unit_diagonal(gram.entries().dense()[np.ix_(alive, alive)])
+    *_, rank, _ = lapack.dpstrf(np.asfortranarray(scaled), lower=1, tol=len(scaled) * EPS)
     return int(rank)

@@ -234,7 +234,8 @@ class CCASolution(_Solution):
 
     Attributes
     ----------
-    correlations : (k,) canonical correlations (generalized eigenvalues), descending.
+    correlations : (k,) canonical correlations (generalized eigenvalues), descending. With
+        `shrinkage`, which shrinks S_x and S_y but not S_xy, they may exceed 1.
     x_weights, y_weights : (d₁, k) and (d₂, k), orthonormal in S_x + reg·I and S_y + reg·I. In
         every x-column the entry of largest magnitude is positive; the y-column follows, so that
         the correlation is not negative.

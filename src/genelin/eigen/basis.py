@@ -86,11 +86,14 @@ def magnitudes(theta: Vector, which: Which) -> Vector:
 
 
 def start_block(pencil: Pencil, k: int, rng: np.random.Generator) -> Block:
-    """A Gaussian block, each diagonal block of B with its own unit of length.
+    """A Gaussian block in the units of B: of its diagonal, and of each diagonal block.
 
-    The unit makes a run blind to the scale of a view.
+    The units make a run blind to the scales of features and views.
     """
     W = rng.standard_normal((pencil.d, k))
+    diagonal = pencil.B.diagonal()
+    if diagonal is not None:
+        W /= np.sqrt(np.where(diagonal > 0, diagonal, 1.0))[:, None]
     BW = pencil.B @ W
     sizes = [block.shape[0] for block in pencil.B.diagonal_blocks] or [pencil.d]
     for rows in np.split(np.arange(pencil.d), np.cumsum(sizes)[:-1]):
@@ -160,12 +163,12 @@ def _outside(pencil: Pencil, S: Products, Z: Block) -> Products:
 
 def refreshed(pencil: Pencil, basis: RitzBasis) -> RitzBasis:
     """The same basis with products computed anew, so that rounding does not pile up."""
-    W, BW = orthonormalise(basis.W, pencil.B)
+    W, BW = orthonormalise(basis.W, pencil.B, spare=basis.W)
     fresh = ritz_basis(pencil, W, BW)
     return RitzBasis(fresh.products, fresh.theta, basis.trend)
 
 
 def first_basis(pencil: Pencil, start: Block) -> RitzBasis:
     """GS_B of a start, rotated to Ritz vectors."""
-    W, BW = orthonormalise(start, pencil.B)
+    W, BW = orthonormalise(start, pencil.B, spare=start)
     return ritz_basis(pencil, W, BW)

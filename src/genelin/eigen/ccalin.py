@@ -13,6 +13,7 @@ from genelin.eigen.genelink import fix_signs
 from genelin.eigen.iteration import Callback, Iteration, Meter, Outcome, run
 from genelin.linalg import column_dots, orthonormalise
 from genelin.linalg.columns import Block, Vector
+from genelin.operators import Operator
 from genelin.problems import Pencil, TwoView
 from genelin.results import CCASolution, Status, Trace
 
@@ -71,7 +72,7 @@ class CCALin(Iteration):
         outcome = run(pencil, start, 2 * k, self, self._block_tol(tol, k), meter, rng, callback)
         Wx, Wy = np.split(outcome.basis.W, [pencil.B.diagonal_blocks[0].shape[0]])
         if self.projection == "random":
-            U = rng.standard_normal((2 * k, k))
+            U = rng.standard_normal((Wx.shape[1], k))
             Wx, Wy = Wx @ U, Wy @ U
         pairs = _canonical_pairs(pencil, Wx, Wy, k)
         return self._conclude(problem, pencil, pairs, outcome, tol, meter, rng)
@@ -110,12 +111,19 @@ def _canonical_pairs(pencil: Pencil, Wx: Block, Wy: Block, k: int) -> tuple[Vect
     Of the 2k columns of a half only k are independent in the end: GS drops the rest.
     """
     S_x, S_y = pencil.B.diagonal_blocks
-    Wx, _ = orthonormalise(Wx, S_x, drop=1e-10)
-    Wy, _ = orthonormalise(Wy, S_y, drop=1e-10)
+    Wx, Wy = _half(Wx, S_x, k), _half(Wy, S_y, k)
     d1 = len(Wx)
     AW = pencil.A @ np.vstack([np.zeros((d1, Wy.shape[1])), Wy])
     left, sigma, right = svd(Wx.T @ AW[:d1], full_matrices=False)
-    return np.minimum(sigma[:k], 1.0), Wx @ left[:, :k], Wy @ right[:k].T
+    return sigma[:k], Wx @ left[:, :k], Wy @ right[:k].T
+
+
+def _half(W: Block, S: Operator, k: int) -> Block:
+    """An S-orthonormal basis of a half, of k columns at least."""
+    basis, _ = orthonormalise(W, S, drop=1e-10)
+    if basis.shape[1] < k:
+        basis, _ = orthonormalise(W, S, spare=W)
+    return basis
 
 
 def _block_basis(pencil: Pencil, sigma: Vector, Phi: Block, Psi: Block) -> RitzBasis:
@@ -147,7 +155,7 @@ def canonical_solution(
         status=status,
         cost=meter.cost(),
         trace=outcome.trace if outcome is not None else Trace(),
-        correlations=sigma,
+        correlations=np.minimum(sigma, 1.0) if problem.weights == (1.0, 1.0) else sigma,
         x_weights=signed,
         y_weights=Psi,
         score_correlations=np.minimum(scores, 1.0),

@@ -12,16 +12,14 @@ from genelin.eigen.basis import ROUNDING, magnitudes
 from genelin.eigen.ccalin import canonical_solution
 from genelin.eigen.genelink import fix_signs
 from genelin.eigen.iteration import Callback, Meter
-from genelin.errors import NotPositiveDefiniteError
-from genelin.linalg import column_norms, order, range_basis
-from genelin.linalg.columns import Block, Vector
+from genelin.errors import not_positive_definite
+from genelin.linalg import column_norms, order, range_basis, unit_diagonal
+from genelin.linalg.columns import EPS, Block, Vector
 from genelin.operators import Operator
 from genelin.problems import Pencil, TwoView
 from genelin.results import CCASolution, EigenSolution, Status, Trace
 
 __all__ = ["Dense"]
-
-EPS = np.finfo(np.float64).eps
 
 
 @dataclass(frozen=True)
@@ -76,10 +74,7 @@ def _dense_pencil(problem: Pencil, k: int, tol: float) -> EigenSolution:
     meter.counter.passes += 1.0
     whitening = _whitening(B)
     if whitening.shape[1] < problem.d:
-        raise NotPositiveDefiniteError(
-            f"B is not positive definite: its numerical rank is {whitening.shape[1]} of "
-            f"{problem.d}. Remove dependent rows and columns, or add a ridge, B + reg·I."
-        )
+        raise not_positive_definite(f"its numerical rank is {whitening.shape[1]} of {problem.d}")
     M = whitening.T @ A @ whitening
     values, U = eigh((M + M.T) / 2, check_finite=False)
     ranked = order(values, problem.which)
@@ -105,7 +100,7 @@ def _dense_cca(problem: TwoView, k: int, tol: float) -> CCASolution:
     meter.counter.passes += 2.0  # the covariances and the cross-covariance
     x_white, y_white = _whitening(S_x), _whitening(S_y)
     U, sigma, Vt = svd(x_white.T @ S_xy @ y_white, full_matrices=False, check_finite=False)
-    Phi, Psi, top = x_white @ U[:, :k], y_white @ Vt[:k].T, np.minimum(sigma[:k], 1.0)
+    Phi, Psi, top = x_white @ U[:, :k], y_white @ Vt[:k].T, sigma[:k]
     x_rest = column_norms(x_white.T @ (S_xy @ Psi - (S_x @ Phi) * top))
     y_rest = column_norms(y_white.T @ (S_xy.T @ Phi - (S_y @ Psi) * top))
     residuals = np.sqrt((x_rest**2 + y_rest**2) / 2)
@@ -124,9 +119,7 @@ def _entries(operator: Operator) -> Block:
 
 def _whitening(B: Block) -> Block:
     """T with TᵀBT = I: inverse Cholesky factor of the Jacobi-scaled B, or its range if singular."""
-    diagonal = np.diagonal(B)
-    scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    scaled = scale[:, None] * B * scale
+    scaled, scale = unit_diagonal(B)
     try:
         L = cholesky(scaled, lower=True, check_finite=False)
         if np.diagonal(L).min() > np.sqrt(10 * EPS):

@@ -10,13 +10,12 @@ import numpy as np
 
 from genelin.eigen.basis import ROUNDING, RitzBasis, magnitudes, start_block
 from genelin.linalg import column_dots, column_norms, orthonormalise, rayleigh_ritz
-from genelin.linalg.columns import Block, Vector
+from genelin.linalg.columns import EPS, Block, Vector
 from genelin.problems import Pencil
 from genelin.solvers import CG, Direct, LinearSolver
 
 __all__ = ["Gap", "Referee"]
 
-EPS = np.finfo(np.float64).eps
 LOOSE = 0.1  # δ of the referee's solves: norms are bounded within 5 %
 STARTS = 8  # random vectors with which the search for the next pair begins
 
@@ -30,18 +29,20 @@ class Gap:
     distance : from the k-th pair to the best Ritz value there; the true one is not larger.
     residual : of that Ritz pair, in the B⁻¹-norm.
     uncertainty : of the k pairs themselves, their residuals and rounding.
+    resolution : the distance below which pairs are called equal, however loose the tolerance.
     vectors : the leading Ritz vectors of the complement.
     """
 
     distance: float
     residual: float
     uncertainty: float
+    resolution: float
     vectors: Block
 
     @property
     def none(self) -> bool:
         """Whether pairs k and k + 1 cannot be told apart."""
-        return self.distance <= 2 * self.uncertainty
+        return self.distance <= 2 * min(self.uncertainty, self.resolution)
 
     @property
     def missed(self) -> bool:
@@ -104,18 +105,20 @@ class Referee:
         """
         d, k = basis.W.shape
         sizes = magnitudes(basis.theta, self.pencil.which)
-        uncertainty = float(np.linalg.norm(residuals) + ROUNDING * np.abs(basis.theta).max())
+        largest = float(np.abs(basis.theta).max())
+        uncertainty = float(np.linalg.norm(residuals)) + ROUNDING * largest
+        scales = uncertainty, 1e-6 * largest
         if k == d:
-            return Gap(np.inf, 0.0, uncertainty, basis.W[:, :0])
+            return Gap(np.inf, 0.0, *scales, basis.W[:, :0])
         if not np.isfinite(uncertainty):
-            return Gap(0.0, np.inf, uncertainty, basis.W[:, :0])
+            return Gap(0.0, np.inf, *scales, basis.W[:, :0])
         search = _Search(self.pencil, basis, start_block(self.pencil, STARTS, rng))
         for _ in range(steps):
             leading, vectors, rest = search.ends()
             E, BE, norms = self._solve(rest)
             distances = sizes[-1] - leading
             nearest = int(distances.argmin())
-            found = Gap(float(distances[nearest]), float(norms[nearest]), uncertainty, vectors)
+            found = Gap(float(distances[nearest]), float(norms[nearest]), *scales, vectors)
             settled = np.all(norms <= distances / 50) or found.none
             if settled or search.size >= d - k or not search.expand(E, BE):
                 break

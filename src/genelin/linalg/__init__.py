@@ -1,12 +1,13 @@
 """Small dense work: orthonormal bases in the B-inner product, Ritz pairs, principal angles."""
 
 from genelin.linalg.angles import principal_sines, sin_theta
-from genelin.linalg.columns import column_dots, column_norms
+from genelin.linalg.columns import EPS, column_dots, column_norms
 from genelin.linalg.orthonormal import orthonormalise
-from genelin.linalg.range import range_basis
 from genelin.linalg.ritz import Which, order, rayleigh_ritz
+from genelin.linalg.scaling import range_basis, unit_diagonal
 
 __all__ = [
+    "EPS",
     "Which",
     "column_dots",
     "column_norms",
@@ -16,4 +17,5 @@ __all__ = [
     "range_basis",
     "rayleigh_ritz",
     "sin_theta",
+    "unit_diagonal",
 ]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Block", "Vector", "column_dots", "column_norms"]
+__all__ = ["EPS", "Block", "Vector", "column_dots", "column_norms"]
+
+EPS = float(np.finfo(np.float64).eps)
 
 Block = NDArray[np.float64]  # (d, m)
 Vector = NDArray[np.float64]  # (m,) or (d,)

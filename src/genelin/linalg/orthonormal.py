@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 
-from genelin.errors import NotPositiveDefiniteError
-from genelin.linalg.columns import Block, column_dots
+from genelin.errors import not_positive_definite
+from genelin.linalg.columns import EPS, Block, column_dots
 
 __all__ = ["orthonormalise"]
 
-EPS = np.finfo(np.float64).eps
 SWEEPS = 6
 
 
@@ -84,7 +83,4 @@ def _fill(W: Block, BW: Block, B: Any, spare: Block, missing: int) -> tuple[Bloc
 def _refuse_negative(lowest: float, highest: float) -> None:
     """Negative curvature beyond rounding means that B is indefinite."""
     if lowest < -np.sqrt(EPS) * max(highest, -lowest):
-        raise NotPositiveDefiniteError(
-            f"B is not positive definite: a direction with wᵀBw = {lowest:.3g} < 0 was met. "
-            "Check the sign of B, or add a ridge, B + reg·I."
-        )
+        raise not_positive_definite(f"a direction with wᵀBw = {lowest:.3g} < 0 was met")

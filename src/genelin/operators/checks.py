@@ -8,14 +8,13 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import lapack
 
-from genelin.errors import NotPositiveDefiniteError
-from genelin.linalg import column_dots
-from genelin.linalg.columns import Block, Vector
+from genelin.errors import not_positive_definite
+from genelin.linalg import column_dots, unit_diagonal
+from genelin.linalg.columns import EPS, Block
 from genelin.operators.base import Operator
 
 __all__ = ["refuse_asymmetric", "refuse_indefinite", "refuse_nonsquare"]
 
-EPS = np.finfo(np.float64).eps
 FACTORED = 4096  # up to this size B is factored to see whether it is positive definite
 STRIP = 512
 
@@ -80,39 +79,27 @@ def refuse_indefinite(B: Operator, rng: np.random.Generator) -> None:
     if diagonal is not None and diagonal.min() <= 0:
         place = int(np.argmin(diagonal))
         kind = "singular or indefinite" if diagonal[place] == 0 else "indefinite"
-        raise NotPositiveDefiniteError(
-            f"B is not positive definite: its diagonal entry {place} is {diagonal[place]:.3g}, so "
-            f"it is {kind}. Remove that row and column, or add a ridge, B + reg·I."
+        raise not_positive_definite(
+            f"its diagonal entry {place} is {diagonal[place]:.3g}, so it is {kind}"
         )
     entries = B.entries()
     if entries is not None and B.shape[0] <= FACTORED:
-        assert diagonal is not None
-        _refuse_by_cholesky(entries.dense(), diagonal)
+        _refuse_by_cholesky(entries.dense())
         return
     V = rng.standard_normal((B.shape[0], 4))
     curvature = column_dots(V, B @ V)
     if curvature.min() <= 0:
-        raise NotPositiveDefiniteError(
-            f"B is not positive definite: vᵀBv = {curvature.min():.3g} for a random v. Check its "
-            "sign, or add a ridge, B + reg·I."
-        )
+        raise not_positive_definite(f"vᵀBv = {curvature.min():.3g} for a random v")
 
 
-def _refuse_by_cholesky(B: Block, diagonal: Vector) -> None:
-    """Factor the Jacobi-scaled B: its failure or its condition number tells."""
-    scale = 1.0 / np.sqrt(diagonal)
-    scaled = np.asfortranarray(scale[:, None] * B * scale)
+def _refuse_by_cholesky(B: Block) -> None:
+    """Factor the scaled B: its failure or its condition number tells."""
+    scaled, _ = unit_diagonal(B)
     norm = float(np.abs(scaled).sum(axis=0).max())
-    factor, info = lapack.dpotrf(scaled, lower=1)
+    factor, info = lapack.dpotrf(np.asfortranarray(scaled), lower=1)
     if info > 0:
-        raise NotPositiveDefiniteError(
-            f"B is not positive definite: its leading {info}×{info} block is singular or "
-            "indefinite. Remove dependent rows and columns, or add a ridge, B + reg·I."
-        )
+        raise not_positive_definite(f"its leading {info}×{info} block is singular or indefinite")
     rcond, _ = lapack.dpocon(factor, norm, uplo="L")
     if rcond < 10 * EPS:
-        raise NotPositiveDefiniteError(
-            f"B is not positive definite: it is singular to rounding, with an estimated condition "
-            f"number of {1 / max(rcond, 1e-300):.1e}. Remove dependent rows and columns, or add a "
-            "ridge, B + reg·I."
-        )
+        kappa = 1 / max(float(rcond), 1e-300)
+        raise not_positive_definite(f"it is singular to rounding, with κ of about {kappa:.1e}")

@@ -74,7 +74,8 @@ class Gram(Operator):
         scale: Scale = None,
         weight: float = 1.0,
     ) -> None:
-        self.rows = as_rows(X)
+        rows = as_rows(X)
+        self.rows = rows.well_centred if center else rows
         super().__init__((self.rows.d, self.rows.d))
         self.reg, self.weight = float(reg), float(weight)
         self._variance = self.rows.variance if center else self.rows.mean_square
@@ -161,17 +162,15 @@ class Cross(Operator):
     ([[1.0, 0.0]], [1.0, 0.0])
     """
 
-    def __init__(
-        self, X: Any, Y: Any, center: bool = False, scale: Scale = None, weight: float = 1.0
-    ) -> None:
-        self.x, self.y = as_rows(X, "X"), as_rows(Y, "Y")
+    def __init__(self, X: Any, Y: Any, center: bool = False, scale: Scale = None) -> None:
+        x, y = as_rows(X, "X"), as_rows(Y, "Y")
+        self.x, self.y = (x.well_centred, y.well_centred) if center else (x, y)
         if self.x.n != self.y.n:
             raise ValueError(
                 f"X has {self.x.n} rows but Y has {self.y.n}: row i of both must describe the "
                 "same observation"
             )
         super().__init__((self.x.d, self.y.d))
-        self.weight = float(weight)
         self._means: tuple[Vector | None, Vector | None] = (None, None)
         if center:
             self._means = (self.x.mean, self.y.mean)
@@ -190,7 +189,7 @@ class Cross(Operator):
         x_factors, y_factors = self._factors
         Ux, Uy = _scaled(Vx, x_factors), _scaled(Vy, y_factors)
         to_x, to_y = self._stream(Ux, Uy) if self._moment is None else self._multiply(Ux, Uy)
-        return self.weight * _scaled(to_x, x_factors), self.weight * _scaled(to_y, y_factors)
+        return _scaled(to_x, x_factors), _scaled(to_y, y_factors)
 
     def _stream(self, Ux: Block, Uy: Block) -> tuple[Block, Block]:
         """Through the rows, in blocks short enough for both views."""
@@ -245,7 +244,7 @@ class Cross(Operator):
         if x_mean is not None and y_mean is not None:
             C = C - np.outer(x_mean, y_mean)
         x_factors, y_factors = self._factors
-        C = _scaled(C, x_factors) * self.weight
+        C = _scaled(C, x_factors)
         return C if y_factors is None else C * y_factors
 
 

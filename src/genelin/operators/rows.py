@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from genelin.linalg.columns import Block, Vector
+from genelin.linalg.columns import EPS, Block, Vector
 
 __all__ = ["RowBlock", "Rows"]
 
-EPS = np.finfo(np.float64).eps
 DENSE_BLOCK = 2**20  # numbers in a centred copy of dense rows: 8 MB
 SPARSE_BLOCK = 2**23  # numbers in a (rows, m) product with sparse rows: 64 MB
 
@@ -82,6 +81,24 @@ class Rows:
     def constant(self) -> NDArray[np.bool_]:
         """Columns without variance, up to the rounding of their own size."""
         return np.asarray(self.variance <= 100 * EPS**2 * self.mean_square)
+
+    @cached_property
+    def well_centred(self) -> Rows:
+        """The same data up to a shift of columns, fit for implicit centring.
+
+        What is far from zero against its spread must be a full column, so that the shift keeps the
+        sparsity; without it XᵀX/n − μμᵀ would cancel. Constant columns stay as they are.
+        """
+        if not self.is_sparse:
+            return self
+        X, far = self.matrix, self.mean**2 > 100 * self.variance
+        full = np.bincount(X.indices, minlength=self.d) == self.n
+        far &= full & ~self.constant
+        if not far.any():
+            return self
+        shift = np.where(far, self.mean, 0.0)
+        shifted = (X.data - shift[X.indices], X.indices, X.indptr)
+        return Rows(sparse.csr_array(shifted, shape=X.shape, copy=False))
 
     def _mean_square_about(self, centre: Vector) -> Vector:
         if not self.is_sparse:

@@ -7,15 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
 
-from genelin.errors import NotPositiveDefiniteError
+from genelin.errors import not_positive_definite
 from genelin.linalg import column_dots
-from genelin.linalg.columns import Block
+from genelin.linalg.columns import EPS, Block
 from genelin.operators import Operator
 from genelin.solvers.preconditioners import Identical, Prepared
 
 __all__ = ["SpectralBounds", "spectral_bounds"]
-
-EPS = np.finfo(np.float64).eps
 
 
 @dataclass(frozen=True)
@@ -122,7 +120,4 @@ def _ritz_ends(alphas: list[float], betas: list[float]) -> tuple[float, float]:
 
 def _refuse_negative(curvature: float, p: Block, scale: float) -> None:
     if curvature < -np.sqrt(EPS) * scale * float(column_dots(p, p)[0]):
-        raise NotPositiveDefiniteError(
-            f"B is not positive definite: pᵀBp = {curvature:.3g} for a search direction p. Check "
-            "its sign, or add a ridge, B + reg·I."
-        )
+        raise not_positive_definite(f"pᵀBp = {curvature:.3g} for a search direction p")

@@ -8,17 +8,15 @@ from typing import Literal
 
 import numpy as np
 
-from genelin.errors import NotPositiveDefiniteError
+from genelin.errors import not_positive_definite
 from genelin.linalg import column_dots
-from genelin.linalg.columns import Block, Vector
+from genelin.linalg.columns import EPS, Block, Vector
 from genelin.operators import Operator
 from genelin.solvers.base import IterativeSolver, Step
 from genelin.solvers.bounds import spectral_bounds
 from genelin.solvers.preconditioners import Identical, Jacobi, Preconditioner, Prepared
 
 __all__ = ["CG"]
-
-EPS = np.finfo(np.float64).eps
 
 
 @dataclass(frozen=True)
@@ -106,10 +104,8 @@ def _step_lengths(rz: Vector, curvature: Vector, p_length: Vector, scale: float)
     if np.all(curvature > floor):
         return rz / curvature
     if np.any(curvature < -np.sqrt(EPS) * scale * p_length):
-        raise NotPositiveDefiniteError(
-            f"B is not positive definite: pᵀBp = {curvature.min():.3g} for a search direction p of "
-            "conjugate gradients. Check its sign, or add a ridge, B + reg·I."
-        )
+        lowest = float(curvature.min())
+        raise not_positive_definite(f"pᵀBp = {lowest:.3g} for a search direction p of CG")
     return np.divide(rz, curvature, out=np.zeros_like(rz), where=curvature > floor)
 
 

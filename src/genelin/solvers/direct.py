@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigvalsh
 from scipy.sparse.linalg import splu
 
-from genelin.errors import NotPositiveDefiniteError
-from genelin.linalg.columns import Block, Vector
+from genelin.errors import not_positive_definite
+from genelin.linalg import range_basis, unit_diagonal
+from genelin.linalg.columns import EPS, Block, Vector
 from genelin.operators import Operator
 from genelin.results import LinearSolution
 from genelin.solvers.base import LinearSolver
 
 __all__ = ["Direct"]
 
-EPS = np.finfo(np.float64).eps
 Solve = Callable[[Block], Block]
 
 
@@ -77,7 +77,7 @@ def _invert(M: Any) -> Solve:
     if M.count_nonzero() == np.count_nonzero(diagonal):
         return _invert_diagonal(diagonal)
     if np.any(diagonal <= 0):
-        raise NotPositiveDefiniteError(_refusal(f"diagonal entry {int(np.argmin(diagonal))}"))
+        raise not_positive_definite(f"diagonal entry {int(np.argmin(diagonal))} is not positive")
     factor = splu(
         M.tocsc(),
         permc_spec="MMD_AT_PLUS_A",
@@ -85,40 +85,33 @@ def _invert(M: Any) -> Solve:
         options={"SymmetricMode": True},
     )
     if np.any(factor.U.diagonal() <= 0):  # all pivots of a positive definite matrix are positive
-        raise NotPositiveDefiniteError(_refusal("a pivot of its factorisation"))
+        raise not_positive_definite("a pivot of its factorisation is not positive")
     solve: Solve = factor.solve
     return solve
 
 
 def _invert_diagonal(diagonal: Vector) -> Solve:
     if np.any(diagonal < 0):
-        raise NotPositiveDefiniteError(_refusal(f"diagonal entry {int(np.argmin(diagonal))}"))
+        raise not_positive_definite(f"diagonal entry {int(np.argmin(diagonal))} is not positive")
     inverse = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
     return lambda R: R * inverse[:, None]
 
 
 def _invert_dense(M: Block) -> Solve:
-    """Cholesky of the Jacobi-scaled matrix; the pseudo-inverse where that fails."""
-    diagonal = np.diagonal(M)
-    if np.any(diagonal < 0):
-        raise NotPositiveDefiniteError(_refusal(f"diagonal entry {int(np.argmin(diagonal))}"))
-    scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    scaled = scale[:, None] * M * scale
+    """Cholesky of the scaled matrix; the pseudo-inverse on its range where that fails."""
+    scaled, scale = unit_diagonal(M)
+    if np.any(np.diagonal(M) < 0):
+        raise not_positive_definite(f"diagonal entry {int(np.argmin(np.diagonal(M)))} is negative")
     try:
         factor = cho_factor(scaled, lower=True, check_finite=False)
         if np.diagonal(factor[0]).min() > np.sqrt(len(M) * EPS):
             return lambda R: scale[:, None] * cho_solve(factor, scale[:, None] * R)
     except LinAlgError:
         pass
-    return _pseudo_invert(M)
-
-
-def _pseudo_invert(M: Block) -> Solve:
-    weights, Q = eigh(M, check_finite=False)
-    if weights[0] < -np.sqrt(EPS) * weights[-1]:
-        raise NotPositiveDefiniteError(_refusal(f"an eigenvalue, {weights[0]:.3g},"))
-    kept = weights > len(M) * EPS * weights[-1]
-    Q, weights = Q[:, kept], weights[kept]
+    lowest = float(eigvalsh(scaled, subset_by_index=[0, 0], check_finite=False)[0])
+    if lowest < -np.sqrt(EPS):
+        raise not_positive_definite(f"an eigenvalue, after scaling, is {lowest:.3g}")
+    Q, weights = range_basis(M)
     return lambda R: Q @ ((Q.T @ R) / weights[:, None])
 
 
@@ -127,20 +120,10 @@ def _subtract_rank_one(inverse: Solve, v: Vector) -> Solve:
     u = inverse(v[:, None])
     remainder = float(1.0 - v @ u[:, 0])
     if remainder <= len(v) * EPS:
-        raise NotPositiveDefiniteError(
-            "B is not positive definite: the centred covariance is singular. Add a ridge, reg > 0, "
-            "or use solvers.CG, which works on its range."
-        )
+        raise not_positive_definite("the centred covariance is singular")
 
     def solve(R: Block) -> Block:
         S = inverse(R)
         return S + np.outer(u[:, 0], v @ S) / remainder
 
     return solve
-
-
-def _refusal(what: str) -> str:
-    return (
-        f"B is not positive definite: {what} is not positive. Remove dependent rows and columns, "
-        "or add a ridge, B + reg·I."
-    )
