@@ -5,7 +5,15 @@ import pytest
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
-from genelin import GenELin, GenELinK, NotPositiveDefiniteError, SolverError, top_k, top_k_cca
+from genelin import (
+    GenELin,
+    GenELinK,
+    NotPositiveDefiniteError,
+    SolverError,
+    solvers,
+    top_k,
+    top_k_cca,
+)
 
 I3 = np.eye(3)
 
@@ -71,14 +79,14 @@ BAD_PENCILS = {
         np.ones((3, 3)),
         {},
         NotPositiveDefiniteError,
-        r"not positive definite.*Remove dependent rows and columns, or add a ridge",
+        r"not positive definite.*remove dependent rows and columns, or add a ridge",
     ),
     "B sparse and singular": (
         I3,
         sparse.csr_array(np.ones((3, 3))),
         {},
         NotPositiveDefiniteError,
-        r"Remove dependent rows",
+        r"remove dependent rows",
     ),
     "B zero": (I3, np.zeros((3, 3)), {}, NotPositiveDefiniteError, r"diagonal entry 0 is 0"),
     "B indefinite operator": (
@@ -109,6 +117,22 @@ BAD_PENCILS = {
     "which unknown": (I3, I3, {"which": "SM"}, ValueError, r"which='SM' is not known: use 'LM'"),
     "method a class": (I3, I3, {"method": GenELinK}, TypeError, r"is not an eigen method"),
     "method a string": (I3, I3, {"method": "genelink"}, TypeError, r"method='genelink' is not"),
+    "masked": (np.ma.masked_equal(I3, 0), I3, {}, TypeError, r"A is a masked array.*A\.filled"),
+    "ragged": ([[1, 2], [3]], None, {}, ValueError, r"A is not a rectangular array of numbers"),
+    "rng negative": (I3, I3, {"rng": -1}, ValueError, r"rng=-1 must be a seed"),
+    "rng text": (I3, I3, {"rng": "a"}, TypeError, r"rng='a' must be a seed"),
+    "tol complex": (I3, I3, {"tol": 1e-3 + 1j}, ValueError, r"tol=.* must be a number between"),
+    "which an array": (I3, I3, {"which": np.ones(2)}, ValueError, r"is not known: use 'LM'"),
+    "callback": (I3, I3, {"callback": 3}, TypeError, r"callback=3 must be a function"),
+    "method returns nothing": (
+        I3,
+        I3,
+        {"method": lambda *a: None},
+        TypeError,
+        r"method returned NoneType",
+    ),
+    "A tiny": (1e-160 * I3, I3, {}, ValueError, r"A has numbers of the order .*divide A by that"),
+    "B huge": (I3, 1e200 * I3, {}, ValueError, r"B has numbers of the order .*divide B"),
     "GenELin with k": (I3, I3, {"method": GenELin(), "k": 2}, ValueError, r"use GenELinK for more"),
 }
 
@@ -151,6 +175,11 @@ BAD_VIEWS = {
     "reg nan": (X, Y, {"reg": np.nan}, ValueError, r"reg=nan"),
     "reg inf": (X, Y, {"reg": np.inf}, ValueError, r"reg=inf is not finite"),
     "reg of three": (X, Y, {"reg": (1, 2, 3)}, ValueError, r"reg=\(1, 2, 3\): give one number"),
+    "reg text": (X, Y, {"reg": "a"}, ValueError, r"reg='a': give one number or a pair"),
+    "center text": (X, Y, {"center": "no"}, TypeError, r"center='no' must be True or False"),
+    "scale array": (X, Y, {"scale": np.ones(3)}, TypeError, r"scale=.* must be True or False"),
+    "X huge": (1e160 * X, Y, {}, ValueError, r"X has numbers of the order 2e\+160.*divide X"),
+    "Y tiny": (X, 1e-170 * Y, {}, ValueError, r"Y has numbers of the order"),
     "shrinkage": (X, Y, {"shrinkage": 2}, ValueError, r"shrinkage=2: .*at most 1"),
     "both": (X, Y, {"shrinkage": 0.1, "reg": 0.1}, ValueError, r"exclude each other"),
 }
@@ -163,13 +192,34 @@ def test_bad_views(name):
         top_k_cca(first, second, **{"k": 1, **options})
 
 
-def test_bad_settings():
-    with pytest.raises(ValueError, match=r"reduction=1 must lie in \[0, 1\)"):
-        GenELinK(reduction=1)
-    with pytest.raises(ValueError, match=r"max_iter=0 must be at least 1"):
-        GenELinK(max_iter=0)
-    with pytest.raises(TypeError, match=r"solver='cg' is not a linear solver"):
-        GenELinK(solver="cg")
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: GenELinK(reduction=1), ValueError, r"reduction=1 must lie in \[0, 1\)"),
+        (lambda: GenELinK(reduction="a"), ValueError, r"reduction='a' must lie"),
+        (lambda: GenELinK(max_iter=0), ValueError, r"max_iter=0 must be a whole number"),
+        (lambda: GenELinK(max_iter=2.5), ValueError, r"max_iter=2.5 must be a whole number"),
+        (lambda: GenELinK(iterations=True), ValueError, r"iterations=True must be"),
+        (lambda: GenELinK(solver="cg"), TypeError, r"solver='cg' is not a linear solver"),
+        (lambda: solvers.CG(preconditioner="jacobi"), ValueError, r"solvers\.Jacobi\(\)"),
+        (lambda: solvers.CG(max_iter=0), ValueError, r"max_iter=0 must be"),
+        (lambda: solvers.AGD(bounds=(1,)), ValueError, r"bounds=\(1,\) must be \(α, β\)"),
+        (lambda: solvers.GD(bounds=3), ValueError, r"bounds=3 must be"),
+        (lambda: solvers.GD(bounds=(1, 2, 3)), ValueError, r"must be \(α, β\)"),
+    ],
+)
+def test_bad_settings(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_a_callback_cannot_spoil_the_run():
+    def spoil(record, W):
+        for values in (W, record.ritz_values):
+            with pytest.raises(ValueError, match="read-only"):
+                values.fill(0.0)
+
+    assert top_k(A4, B4, k=2, method=GenELinK(), callback=spoil).converged
 
 
 A4 = np.diag([4.0, 3.0, 2.0, 1.0])
@@ -182,6 +232,8 @@ B4 = np.diag([1.0, 2.0, 3.0, 4.0])
         (lambda B, b, u0, delta: (b - B @ u0)[:2], r"returned shape \(2, 2\), expected \(4, 2\)"),
         (lambda B, b, u0, delta: u0 + 5 * (b - B @ u0), r"diverges: in column \d"),
         (lambda B, b, u0, delta: u0 / 0, r"returned NaN or inf"),
+        (lambda B, b, u0, delta: "done", r"returned <U4 values, expected real numbers"),
+        (lambda B, b, u0, delta: u0 * 1j, r"returned complex128 values"),
     ],
 )
 def test_bad_solvers_are_named(solver, message):

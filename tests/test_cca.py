@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import linalg, sparse
 
-from cases import SOLVERS, orthogonal, spd
+from cases import EPS, SOLVERS, orthogonal, spd
 from genelin import (
     CCALin,
     Dense,
@@ -152,10 +152,12 @@ def test_score_correlations_are_those_of_the_scores():
         np.testing.assert_allclose(pairs.score_correlations, plain, atol=1e-8)
 
 
-def test_shrinkage_is_a_ridge_after_scaling():
+@pytest.mark.parametrize("s", [0.0, 0.2, 1.0])
+@pytest.mark.parametrize("method", [None, LOCALLY_OPTIMAL])
+def test_shrinkage_is_a_ridge_after_scaling(s, method):
+    """Only S_x and S_y are shrunk, so that values above 1 are possible."""
     X, Y = two_views([0.9, 0.7, 0.4], 9, 6, 1e2)
-    s = 0.2
-    pairs = top_k_cca(X, Y, k=2, shrinkage=s)
+    pairs = top_k_cca(X, Y, k=2, shrinkage=s, method=method)
     Zx, Zy = X - X.mean(0), Y - Y.mean(0)
     S = []
     for Z in (Zx, Zy):
@@ -164,7 +166,8 @@ def test_shrinkage_is_a_ridge_after_scaling():
     A = np.zeros((15, 15))
     A[:9, 9:] = Zx.T @ Zy / len(X)
     values = linalg.eigh(A + A.T, linalg.block_diag(*S), eigvals_only=True)
-    np.testing.assert_allclose(pairs.correlations, values[::-1][:2], atol=1e-10)
+    assert pairs.converged
+    np.testing.assert_allclose(pairs.correlations, values[::-1][:2], rtol=1e-8)
 
 
 def test_scale_divides_by_standard_deviations():
@@ -184,6 +187,32 @@ def test_no_gap_is_said():
         np.testing.assert_allclose(
             top_k_cca(X, Y, k=2, method=method).correlations, [0.9, 0.6], atol=1e-8
         )
+
+
+@pytest.mark.parametrize("method", [None, CCALin(), LOCALLY_OPTIMAL])
+@pytest.mark.parametrize("spread", [3, 8])
+def test_units_of_features_do_not_matter(method, spread):
+    X, Y = two_views([0.95, 0.8, 0.6, 0.4, 0.2], 7, 5, 10.0)
+    pairs = top_k_cca(X, Y, k=5, method=method)
+    units = np.logspace(-spread, spread, 7), np.logspace(spread, -spread, 5)
+    rescaled = top_k_cca(X * units[0], Y * units[1], k=5, method=method)
+    assert rescaled.converged
+    np.testing.assert_allclose(rescaled.correlations, pairs.correlations, atol=1e-8)
+
+
+@pytest.mark.parametrize("method", [None, CCALin()])
+@pytest.mark.parametrize("reg", [0.0, 0.1])
+@pytest.mark.parametrize("mean", [1e4, 1e6, 1.7e9])
+def test_large_means_of_sparse_columns(method, reg, mean):
+    """A full column of time stamps, say: implicit centring must not cancel."""
+    X, Y = two_views([0.9, 0.7, 0.4], 6, 4, 10.0)
+    X[:, 1][np.abs(X[:, 1]) < 0.5] = 0.0
+    expected = top_k_cca(X, Y, k=2, reg=reg).correlations
+    far = X.copy()
+    far[:, 0] += mean
+    far = sparse.csr_array(far)
+    pairs = top_k_cca(far, sparse.csr_array(Y), k=2, reg=reg, method=method)
+    np.testing.assert_allclose(pairs.correlations, expected, atol=10 * mean * EPS + 1e-9)
 
 
 def test_float32_data():

@@ -248,6 +248,31 @@ def test_units_do_not_matter(method, which):
         np.testing.assert_allclose(solution.values * b / a, exact, rtol=1e-7)
 
 
+@pytest.mark.parametrize("k", [3, 11, 12])
+@pytest.mark.parametrize("method", [GenELinK(solver=solvers.Direct()), GenELinK(), LOCALLY_OPTIMAL])
+def test_all_pairs_of_a_badly_scaled_pencil(k, method):
+    """Features in units from 1e-3 to 1e3, κ(B) = 1e12: the start must hold k columns in B."""
+    units = np.logspace(-3, 3, 12)
+    A = units[:, None] * np.diag(np.arange(1.0, 13.0)) * units
+    solution = top_k(A, np.diag(units**2), k=k, method=method)
+    assert solution.converged
+    np.testing.assert_allclose(solution.values, np.arange(12, 12 - k, -1), rtol=1e-8)
+
+
+@pytest.mark.parametrize("method", [GenELinK(solver=solvers.Direct()), LOCALLY_OPTIMAL])
+def test_an_ill_conditioned_start_keeps_its_columns(method):
+    case = pencil_from(np.arange(40.0, 0.0, -1.0), 40, 1e12, 0)
+    solution = solve(case, method)
+    assert solution.values.shape == (40,)
+    assert case.value_error(solution.values) <= 100 * case.kappa * EPS
+
+
+@pytest.mark.parametrize("tol", [0.5, 0.05, 0.02])
+def test_a_loose_tolerance_does_not_hide_the_gap(tol):
+    case = pencil_from(np.r_[3, 2, 1.9, 0.5 * np.cos(np.arange(20))], 2, 10.0, 0)
+    assert solve(case, GenELinK(), tol=tol).status is Status.CONVERGED
+
+
 def test_identity_is_the_default_for_B():
     A = np.diag([1.0, -4.0, 3.0, 2.0])
     for method in (None, GenELinK()):

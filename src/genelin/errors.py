@@ -27,8 +27,8 @@ class NotPositiveDefiniteError(ValueError):
 def not_positive_definite(what: str) -> NotPositiveDefiniteError:
     """The error for a B of which `what` was found, with the remedy."""
     return NotPositiveDefiniteError(
-        f"B is not positive definite: {what}. Check its sign, remove dependent rows and columns, or "
-        "add a ridge, B + reg·I."
+        f"B is not positive definite: {what}. Check its sign, remove dependent rows and columns, "
+        "or add a ridge, B + reg·I."
     )
 
 

@@ -23,7 +23,12 @@ from genelin.operators import (
     as_operator,
     as_rows,
 )
-from genelin.operators.checks import refuse_asymmetric, refuse_indefinite, refuse_nonsquare
+from genelin.operators.checks import (
+    refuse_asymmetric,
+    refuse_extreme,
+    refuse_indefinite,
+    refuse_nonsquare,
+)
 
 __all__ = ["Pencil", "TwoView", "check_pencil"]
 
@@ -54,7 +59,7 @@ class Pencil:
             raise ValueError(
                 f"A has shape {A.shape} but B has shape {B.shape}: they must be of one size"
             )
-        if self.which not in ("LM", "LA", "SA"):
+        if not isinstance(self.which, str) or self.which not in ("LM", "LA", "SA"):
             raise ValueError(f"which={self.which!r} is not known: use 'LM', 'LA' or 'SA'")
         object.__setattr__(self, "A", A)
         object.__setattr__(self, "B", B)
@@ -110,8 +115,13 @@ class TwoView:
             )
         if x.n < 2 and self.center:
             raise ValueError("X and Y have a single row: nothing is left after centring")
+        refuse_extreme(x.largest, "X")
+        refuse_extreme(y.largest, "Y")
         object.__setattr__(self, "X", x)
         object.__setattr__(self, "Y", y)
+        for name in ("center", "scale"):
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                raise TypeError(f"{name}={getattr(self, name)!r} must be True or False")
         reg = _pair(self.reg, "reg", np.inf)
         if self.shrinkage is not None and any(reg):
             raise ValueError("reg and shrinkage exclude each other: give one of them")
@@ -243,11 +253,15 @@ def _worth_forming(x: Rows, y: Rows, form: bool | None) -> bool:
 
 def _pair(value: Any, name: str, highest: float) -> tuple[float, float]:
     """One number for both views, or one for each."""
-    numbers = np.atleast_1d(np.asarray(value, dtype=np.float64))
+    try:
+        numbers = np.atleast_1d(np.asarray(value, dtype=np.float64))
+    except (TypeError, ValueError):
+        numbers = np.empty(0)
     if numbers.shape not in ((1,), (2,)) or not np.all((numbers >= 0) & (numbers <= highest)):
         upper = "" if highest == np.inf else f" and at most {highest:g}"
         raise ValueError(
-            f"{name}={value!r}: give one number or a pair (for X, for Y), not negative{upper}"
+            f"{name}={value!r}: give one number or a pair (for X, for Y), neither negative nor "
+            f"NaN{upper}"
         )
     if not np.all(np.isfinite(numbers)):
         raise ValueError(f"{name}={value!r} is not finite")
@@ -268,6 +282,10 @@ def check_pencil(pencil: Pencil, rng: np.random.Generator) -> None:
         ...
     ValueError: A is not symmetric: entry (0, 1) is 2 but (1, 0) is 0. ...
     """
+    for operator, name in ((pencil.A, "A"), (pencil.B, "B")):
+        with np.errstate(over="ignore"):
+            product = operator @ rng.standard_normal((pencil.d, 1))
+        refuse_extreme(float(np.abs(product).max()), name)
     refuse_asymmetric(pencil.A, "A", rng)
     if not isinstance(pencil.B, Identity):
         refuse_asymmetric(pencil.B, "B", rng)

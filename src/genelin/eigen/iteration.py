@@ -24,7 +24,7 @@ from genelin.linalg.columns import Block, Vector
 from genelin.operators import Counter, Counting
 from genelin.problems import Pencil
 from genelin.results import Cost, LinearSolution, Record, Status, Trace
-from genelin.solvers import CG, LinearSolver, as_solver
+from genelin.solvers import CG, LinearSolver, as_solver, check_count
 
 __all__ = ["Callback", "Iteration", "Meter", "Outcome", "run"]
 
@@ -55,12 +55,14 @@ class Iteration:
 
     def __post_init__(self) -> None:
         as_solver(self.solver)
-        if not callable(self.reduction) and not 0 <= self.reduction < 1:
-            raise ValueError(f"reduction={self.reduction!r} must lie in [0, 1)")
-        for name in ("iterations", "max_iter"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name}={value!r} must be at least 1")
+        number = isinstance(self.reduction, int | float | np.floating)
+        if not callable(self.reduction) and not (number and 0 <= self.reduction < 1):
+            raise ValueError(
+                f"reduction={self.reduction!r} must lie in [0, 1), or be a function of iterations"
+            )
+        check_count("max_iter", self.max_iter)
+        if self.iterations is not None:
+            check_count("iterations", self.iterations)
 
     def columns(self, k: int, d: int) -> int:
         """Columns to iterate for k wanted pairs: k, and guards in a locally optimal run."""
@@ -139,9 +141,9 @@ def run(
         inner, theta = solution.iterations, shown(basis.theta[:k])
         meter.counter.flops += settings.dense_flops(pencil.d, basis.W.shape[1], inner)
         relative = float(estimates[:k].max()) / _largest(theta)
-        records.append(meter.record(t + 1, inner, relative, theta))
+        records.append(meter.record(t + 1, inner, relative, _guarded(theta)))
         reason = monitor.verdict(pencil, records[-1], basis, solution.converged)
-        if callback is not None and callback(records[-1], basis.W[:, :k]):
+        if callback is not None and callback(records[-1], _guarded(basis.W[:, :k])):
             reason = Status.STOPPED
         if reason is None:
             continue
@@ -159,7 +161,16 @@ def run(
             basis = first_basis(pencil, np.hstack([gap.vectors, basis.W])).head(width)
             continue
         status = Status.CONVERGED if good else reason
+        if good and gap.missed:  # time and again: what comes next cannot be told from these
+            status = Status.NO_GAP
         return Outcome(pairs, residuals, gap, status, Trace(records), referee)
+
+
+def _guarded(values: Block) -> Block:
+    """A view that a callback cannot write to."""
+    view = values.view()
+    view.flags.writeable = False
+    return view
 
 
 def _largest(theta: Vector) -> float:

@@ -42,7 +42,7 @@ class Gap:
     @property
     def none(self) -> bool:
         """Whether pairs k and k + 1 cannot be told apart."""
-        return self.distance <= 2 * min(self.uncertainty, self.resolution)
+        return abs(self.distance) <= 2 * min(self.uncertainty, self.resolution)
 
     @property
     def missed(self) -> bool:

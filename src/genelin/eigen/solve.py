@@ -42,7 +42,8 @@ def top_k(
     tol : stop when ‖A w − θ B w‖ in the B⁻¹-norm is at most tol·|θ₁| for every pair.
     which : "LM" (largest magnitude), "LA" (largest) or "SA" (smallest algebraic value).
     rng : seed or generator of the random start; the same seed gives the same answer.
-    callback : called as callback(record, W) after every outer iteration; a true answer stops.
+    callback : called as callback(record, W) after every outer iteration, of which `Dense` has none;
+        a true answer stops.
 
     Returns
     -------
@@ -66,7 +67,8 @@ def top_k(
     problem = Pencil(A, B, which)
     _check_k(k, problem.d, f"the size of A, {problem.d}")
     _check_tol(tol)
-    generator = np.random.default_rng(rng)
+    _check_callback(callback)
+    generator = _generator(rng)
     check_pencil(problem, generator)
     method = _chosen(method, problem, k)
     solution: EigenSolution = method(problem, k, tol, generator, callback)
@@ -101,7 +103,8 @@ def top_k_cca(
     method : None lets genelin choose; or `CCALin`, `Dense` with their settings.
     tol : stop when the residual of every pair, in the B⁻¹-norm, is at most tol·σ₁.
     rng : seed or generator of the random start; the same seed gives the same answer.
-    callback : called as callback(record, W) after every outer iteration; a true answer stops.
+    callback : called as callback(record, W) after every outer iteration, of which `Dense` has none;
+        a true answer stops.
 
     Returns
     -------
@@ -128,6 +131,8 @@ def top_k_cca(
     problem = TwoView(X, Y, reg, center, scale, shrinkage)
     _check_k(k, min(problem.splits), f"the smaller number of columns, {min(problem.splits)}")
     _check_tol(tol)
+    _check_callback(callback)
+    generator = _generator(rng)
     for deficiency in problem.deficiencies:
         if deficiency.rank is not None and k > deficiency.rank:
             raise ValueError(
@@ -136,7 +141,6 @@ def top_k_cca(
             )
         warnings.warn(deficiency.message, RankDeficiencyWarning, stacklevel=2)
     method = _chosen(method, problem, k)
-    generator = np.random.default_rng(rng)
     solution: CCASolution = method(problem, k, tol, generator, callback)
     _warn_if_unconverged(solution, tol)
     return solution
@@ -160,11 +164,30 @@ def _check_k(k: Any, most: int, what: str) -> None:
 
 
 def _check_tol(tol: Any) -> None:
-    if not (np.isscalar(tol) and np.isreal(tol) and 0 < float(tol) < 1):  # type: ignore[arg-type]
+    if not isinstance(tol, int | float | np.number) or not np.isreal(tol) or not 0 < tol.real < 1:
         raise ValueError(f"tol={tol!r} must be a number between 0 and 1")
 
 
-def _warn_if_unconverged(solution: EigenSolution | CCASolution, tol: float) -> None:
+def _check_callback(callback: Any) -> None:
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback={callback!r} must be a function of (record, W), or None")
+
+
+def _generator(rng: Any) -> np.random.Generator:
+    try:
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError) as error:
+        raise type(error)(
+            f"rng={rng!r} must be a seed (an integer that is not negative), a numpy Generator, or "
+            "None"
+        ) from error
+
+
+def _warn_if_unconverged(solution: Any, tol: float) -> None:
+    if not isinstance(solution, EigenSolution | CCASolution):
+        raise TypeError(
+            f"method returned {type(solution).__name__}, not an EigenSolution or a CCASolution"
+        )
     if not solution.converged:
         warnings.warn(
             f"{solution.status} (largest residual {solution.residuals.max():.1e} in the B⁻¹-norm, "

@@ -93,8 +93,16 @@ def _functions(A: Any, name: str) -> tuple[Callable[[Any], Any], Callable[[Any],
 def _numbers(A: Any, name: str) -> Any:
     """A two-dimensional, non-empty, finite array of floats: ndarray or CSR."""
     is_sparse = bool(sparse.issparse(A))
+    if isinstance(A, np.ma.MaskedArray):
+        raise TypeError(
+            f"{name} is a masked array, whose masked entries would be used as they are: drop those "
+            f"rows or impute them, then pass {name}.filled()"
+        )
     if not is_sparse:
-        A = np.asarray(A)
+        try:
+            A = np.asarray(A)
+        except ValueError as error:
+            raise ValueError(f"{name} is not a rectangular array of numbers: {error}") from error
     _refuse_dtype(A.dtype, name)
     if A.ndim != 2:
         raise ValueError(f"{name} must have two dimensions, got shape {A.shape}")

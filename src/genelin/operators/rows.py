@@ -60,6 +60,12 @@ class Rows:
         self.stored = int(matrix.nnz if self.is_sparse else matrix.size)
 
     @cached_property
+    def largest(self) -> float:
+        """Largest magnitude of an entry."""
+        values = self.matrix.data if self.is_sparse else self.matrix
+        return float(max(values.max(initial=0.0), -values.min(initial=0.0)))
+
+    @cached_property
     def mean(self) -> Vector:
         """Column means."""
         if self.is_sparse:

@@ -1,7 +1,7 @@
 """Linear solvers with the paper's contract: reduce the B-norm error by a factor, warm-started."""
 
 from genelin.solvers.agd import AGD
-from genelin.solvers.base import IterativeSolver, LinearSolver, Step
+from genelin.solvers.base import IterativeSolver, LinearSolver, Step, check_count
 from genelin.solvers.bounds import SpectralBounds, spectral_bounds
 from genelin.solvers.cg import CG
 from genelin.solvers.custom import Custom, as_solver
@@ -22,5 +22,6 @@ __all__ = [
     "SpectralBounds",
     "Step",
     "as_solver",
+    "check_count",
     "spectral_bounds",
 ]

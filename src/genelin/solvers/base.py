@@ -14,7 +14,7 @@ from genelin.linalg.columns import Block, Vector
 from genelin.operators import Operator, as_operator
 from genelin.results import LinearSolution
 
-__all__ = ["IterativeSolver", "LinearSolver", "Step"]
+__all__ = ["IterativeSolver", "LinearSolver", "Step", "check_count"]
 
 
 @dataclass(frozen=True)
@@ -117,11 +117,28 @@ class Step:
         return met
 
 
+def check_count(name: str, value: Any) -> None:
+    """Raise unless `value` is a whole number of at least one.
+
+    Examples
+    --------
+    >>> check_count("max_iter", 0)
+    Traceback (most recent call last):
+        ...
+    ValueError: max_iter=0 must be a whole number of at least 1
+    """
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name}={value!r} must be a whole number of at least 1")
+
+
 @dataclass(frozen=True)
 class IterativeSolver(LinearSolver):
     """A solver that yields one iterate after the other; `solve` stops it as soon as δ is met."""
 
     max_iter: int = 10_000
+
+    def __post_init__(self) -> None:
+        check_count("max_iter", self.max_iter)
 
     @abstractmethod
     def corrections(self, state: Any, r0: Block) -> Iterator[Step]:

@@ -55,9 +55,17 @@ class CG(IterativeSolver):
 
     preconditioner: Preconditioner | Literal["auto"] | None = "auto"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        chosen = self.preconditioner
+        if not (chosen is None or chosen == "auto" or hasattr(chosen, "prepare")):
+            raise ValueError(
+                f"preconditioner={chosen!r} is not known: pass 'auto', None or solvers.Jacobi()"
+            )
+
     def _prepare(self, operator: Operator) -> ConjugateState:
         chosen = self.preconditioner
-        if chosen == "auto":
+        if isinstance(chosen, str):
             chosen = None if operator.diagonal() is None else Jacobi()
         prepared = (chosen or Identical()).prepare(operator)
         known = operator.lambda_min_bound / prepared.largest

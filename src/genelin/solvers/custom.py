@@ -55,7 +55,12 @@ class Custom(LinearSolver):
         self, state: CustomState, rhs: Block, x0: Block, reduction: float, residual: Block | None
     ) -> LinearSolution:
         B = state.operator
-        value = np.asarray(self.function(B, rhs.copy(), x0.copy(), reduction), dtype=np.float64)
+        answer = np.asarray(self.function(B, rhs.copy(), x0.copy(), reduction))
+        if answer.dtype.kind not in "biuf":
+            raise SolverError(
+                f"solver {self.name!r} returned {answer.dtype} values, expected real numbers"
+            )
+        value = answer.astype(np.float64)
         if value.shape != rhs.shape:
             raise SolverError(
                 f"solver {self.name!r} returned shape {value.shape}, expected {rhs.shape}: it gets "

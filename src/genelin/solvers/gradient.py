@@ -30,7 +30,11 @@ class GradientSolver(IterativeSolver):
     bounds: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        if self.bounds is not None and not 0 < self.bounds[0] <= self.bounds[1] < np.inf:
+        super().__post_init__()
+        if self.bounds is None:
+            return
+        pair = np.asarray(self.bounds, dtype=object)
+        if pair.shape != (2,) or not 0 < pair[0] <= pair[1] < np.inf:
             raise ValueError(
                 f"bounds={self.bounds!r} must be (α, β) with 0 < α ≤ β, around the spectrum of B"
             )
