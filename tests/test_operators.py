@@ -45,6 +45,7 @@ KINDS = {
     "spmatrix": sparse.csr_matrix(M),
     "LinearOperator": aslinearoperator(M),
     "matvec only": LinearOperator((7, 7), matvec=lambda v: M @ v, rmatvec=lambda v: M.T @ v),
+    "matvec of columns": LinearOperator((7, 7), matvec=lambda v: (M @ v).reshape(7, 1)),
     "PyLops": pylops.MatrixMult(M),
     "duck": Duck(),
     "float32": M.astype(np.float32),

@@ -106,6 +106,8 @@ class FunctionOperator(Operator):
 
     def _checked(self, product: Any, expected: tuple[int, int]) -> Block:
         block: Block = np.asarray(product, dtype=np.float64)
+        if block.shape == (expected[0], 1, expected[1]):
+            block = block[:, 0]  # a LinearOperator whose matvec returns (d, 1) columns
         if block.shape != expected:
             raise ValueError(
                 f"{self._name}: the product with a block of {expected[1]} columns has shape "
