@@ -87,6 +87,37 @@ def test_ccalin_is_right_with_every_solver(name, projection):
     check()
 
 
+@pytest.mark.parametrize("name", SOLVERS)
+def test_ccalin_meets_the_bars_of_pencils(name):
+    """Values to max(1e-8, 10κ·eps), sines to max(1e-6, 10κ·eps/ρ); k up to the smaller view."""
+    solver, max_kappa = SOLVERS[name]
+
+    @settings(max_examples=8 if name in ("GD", "AGD") else 40)
+    @given(
+        d1=st.integers(2, 30),
+        d2=st.integers(2, 30),
+        log_kappa=st.floats(0, np.log10(max_kappa)),
+        rho=st.floats(0.05, 0.9),
+        seed=st.integers(0, 10**6),
+    )
+    def check(d1, d2, log_kappa, rho, seed):
+        rng, kappa = np.random.default_rng(seed), 10**log_kappa
+        k = int(rng.integers(1, min(d1, d2) + 1))
+        top = np.r_[np.sort(rng.uniform(0.5, 0.98, k - 1))[::-1], 0.5]
+        rest = np.sort(rng.uniform(0, 0.5 * (1 - rho), min(d1, d2) - k))[::-1]
+        rest[:1] = 0.5 * (1 - rho)
+        X, Y = two_views(np.r_[top, rest], d1, d2, kappa, seed=seed)
+        pairs = top_k_cca(X, Y, k, method=CCALin(solver=solver), tol=1e-8)
+        sigma, Vx, Vy = reference(X, Y, k)
+        problem, limit = TwoView(X, Y), 10 * kappa * EPS
+        assert pairs.converged
+        assert np.abs(pairs.correlations - sigma[:k]).max() <= max(1e-8, limit) * sigma[0]
+        assert measures.sin_theta_x(problem, pairs.x_weights, Vx) <= max(1e-6, limit / rho)
+        assert measures.sin_theta_y(problem, pairs.y_weights, Vy) <= max(1e-6, limit / rho)
+
+    check()
+
+
 @pytest.mark.parametrize("method", [None, Dense(), CCALin(), LOCALLY_OPTIMAL])
 @pytest.mark.parametrize("center", [False, True])
 @pytest.mark.parametrize("form", ["dense", "sparse"])
