@@ -28,7 +28,7 @@ class CCALin(Iteration):
 
     Parameters
     ----------
-    solver, reduction, iterations, max_iter, locally_optimal : see `Iteration`.
+    solver, reduction, iterations, max_iter, locally_optimal, batch : see `Iteration`.
     projection : "ritz" takes the best k pairs that the halves of the 2k-dimensional space hold;
         "random" is the paper's Gaussian projection to k dimensions.
 

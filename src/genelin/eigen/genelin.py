@@ -23,7 +23,7 @@ class GenELin(GenELinK):
 
     Parameters
     ----------
-    solver, reduction, iterations, max_iter, locally_optimal : see `Iteration`.
+    solver, reduction, iterations, max_iter, locally_optimal, batch : see `Iteration`.
 
     Examples
     --------

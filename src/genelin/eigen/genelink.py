@@ -26,7 +26,7 @@ class GenELinK(Iteration):
 
     Parameters
     ----------
-    solver, reduction, iterations, max_iter, locally_optimal : see `Iteration`.
+    solver, reduction, iterations, max_iter, locally_optimal, batch : see `Iteration`.
 
     Examples
     --------

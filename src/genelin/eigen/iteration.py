@@ -19,6 +19,7 @@ from genelin.eigen.basis import (
     start_block,
 )
 from genelin.eigen.referee import Gap, Referee
+from genelin.eigen.subsets import Subsets
 from genelin.linalg import column_dots, orthonormalise
 from genelin.linalg.columns import Block, Vector
 from genelin.operators import Counter, Counting
@@ -45,6 +46,8 @@ class Iteration:
     max_iter : most outer iterations when stopping on `tol`.
     locally_optimal : keep the best of span[W, B⁻¹AW, last step] instead of B⁻¹AW alone, with a
         few guard columns. Beyond the paper: faster, and λ and −λ are told apart.
+    batch : take outer iterations on fresh subsets of so many rows, which double when they no
+        longer help, until all rows are used (the remark in §4.1). None: all rows from the start.
     """
 
     solver: Any = CG()  # noqa: RUF009 - frozen
@@ -52,6 +55,7 @@ class Iteration:
     iterations: int | None = None
     max_iter: int = 2000
     locally_optimal: bool = False
+    batch: int | None = None
 
     def __post_init__(self) -> None:
         as_solver(self.solver)
@@ -61,8 +65,9 @@ class Iteration:
                 f"reduction={self.reduction!r} must lie in [0, 1), or be a function of iterations"
             )
         check_count("max_iter", self.max_iter)
-        if self.iterations is not None:
-            check_count("iterations", self.iterations)
+        for name in ("iterations", "batch"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name))
 
     def columns(self, k: int, d: int) -> int:
         """Columns to iterate for k wanted pairs: k, and guards in a locally optimal run."""
@@ -131,23 +136,31 @@ def run(
 
     `pencil` is metered; `shown` undoes a shift of its eigenvalues.
     """
-    solver = as_solver(settings.solver)
+    solver, subsets = as_solver(settings.solver), Subsets(pencil, settings.batch, rng)
     state = solver.init(pencil.B)
     referee, monitor = Referee(pencil, solver, state), _Monitor(settings, tol)
-    basis, records = first_basis(pencil, start), list[Record]()
+    part, records = subsets.draw() if subsets.active else pencil, list[Record]()
+    basis = first_basis(part, start)
     while True:
         t = len(records)
-        basis, estimates, solution = _outer_step(pencil, basis, solver, state, settings, t)
+        part_state = state if part is pencil else solver.init(part.B)
+        basis, estimates, solution = _outer_step(part, basis, solver, part_state, settings, t)
         inner, theta = solution.iterations, shown(basis.theta[:k])
         meter.counter.flops += settings.dense_flops(pencil.d, basis.W.shape[1], inner)
         relative = float(estimates[:k].max()) / _largest(theta)
         records.append(meter.record(t + 1, inner, relative, _guarded(theta)))
-        reason = monitor.verdict(pencil, records[-1], basis, solution.converged)
+        reason = monitor.spent(records[-1])
+        if part is pencil and reason is not Status.FIXED_ITERATIONS:
+            reason = monitor.verdict(pencil, records[-1], basis, solution.converged)
         if callback is not None and callback(records[-1], _guarded(basis.W[:, :k])):
             reason = Status.STOPPED
+        if reason is None and part is not pencil:
+            subsets.heed(relative)
+            part = subsets.draw() if subsets.active else pencil
+            basis = first_basis(part, basis.W)
         if reason is None:
             continue
-        basis = refreshed(pencil, basis)
+        part, basis = pencil, refreshed(pencil, basis)
         pairs = basis.head(k)
         residuals = referee.residuals(pairs)
         good = bool(residuals.max() <= tol * _largest(shown(pairs.theta)))
@@ -221,7 +234,7 @@ class _Monitor:
     ) -> Status | None:
         """None to go on; CONVERGED if the estimates say so; else the reason to give up."""
         if self.settings.iterations is not None:
-            return Status.FIXED_ITERATIONS if record.iteration >= self.settings.iterations else None
+            return None
         estimate = record.residual * self.distrust
         self._watch(estimate)
         if estimate <= self._target(record.ritz_values):
@@ -239,6 +252,12 @@ class _Monitor:
         if suspicious and no_gap_at(pencil, basis, self.settings.solver):
             return Status.NO_GAP
         return Status.MAX_ITERATIONS if last else None
+
+    def spent(self, record: Record) -> Status | None:
+        """Whether all the iterations are done that were asked for, or allowed."""
+        if self.settings.iterations is not None:
+            return Status.FIXED_ITERATIONS if record.iteration >= self.settings.iterations else None
+        return Status.MAX_ITERATIONS if record.iteration >= self.settings.max_iter else None
 
     def _is_slow(self, iteration: int, estimate: float) -> bool:
         """After 50, 100, 200, … iterations: whether the estimate has not halved since."""
@@ -281,7 +300,7 @@ def no_gap_at(pencil: Pencil, basis: RitzBasis, solver: Any) -> bool:
     k = basis.W.shape[1]
     if k == pencil.d:
         return False
-    settings = Iteration(solver=solver, locally_optimal=True, max_iter=30)
+    settings = Iteration(solver=solver, locally_optimal=True, max_iter=30, reduction=1e-2)
     rng = np.random.default_rng(k)
     extra = start_block(pencil, settings.columns(k + 1, pencil.d) - k, rng)
     wider = run(pencil, np.hstack([basis.W, extra]), k + 1, settings, 1e-6, Meter(0.0), rng)

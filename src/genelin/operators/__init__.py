@@ -6,7 +6,8 @@ from genelin.operators.convert import as_operator, as_rows
 from genelin.operators.counting import Counter, Counting
 from genelin.operators.covariance import Cross, Gram
 from genelin.operators.matrix import FunctionOperator, Identity, MatrixOperator, Shifted
-from genelin.operators.rows import Rows
+from genelin.operators.row_sum import RowSum
+from genelin.operators.rows import RowBlock, Rows
 
 __all__ = [
     "BlockDiagonal",
@@ -21,6 +22,8 @@ __all__ = [
     "MatrixOperator",
     "OffDiagonal",
     "Operator",
+    "RowBlock",
+    "RowSum",
     "Rows",
     "Shifted",
     "as_operator",

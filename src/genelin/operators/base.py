@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from genelin.linalg.columns import Block, Vector
+
+if TYPE_CHECKING:
+    from genelin.operators.row_sum import RowSum
 
 __all__ = ["Entries", "Operator"]
 
@@ -43,6 +46,9 @@ class Operator(ABC):
     - `entries()`: the matrix itself where it is at hand (for factorisations), or None;
     - `lambda_min_bound`: a lower bound on the smallest eigenvalue (a ridge gives one); 0: unknown;
     - `diagonal_blocks`: operators of which this one is the block-diagonal sum, or ();
+    - `row_blocks()`: the sum over rows of data that this operator is, or None;
+    - `n_rows` of the data behind it (0: there are none), and `on_rows(rows)`: the same operator
+      from some of them;
     - `flops` per column and `reads`, stored numbers read per application: its cost.
 
     Examples
@@ -58,6 +64,7 @@ class Operator(ABC):
     flops: float = 0.0
     reads: float = 0.0
     lambda_min_bound: float = 0.0
+    n_rows: int = 0
     diagonal_blocks: tuple[Operator, ...] = ()
 
     def __init__(self, shape: tuple[int, int]) -> None:
@@ -91,6 +98,14 @@ class Operator(ABC):
     def entries(self) -> Entries | None:
         """The matrix itself where it is at hand, or None."""
         return None
+
+    def row_blocks(self) -> RowSum | None:
+        """The operator as a sum over rows of data, or None."""
+        return None
+
+    def on_rows(self, rows: Any) -> Operator:
+        """The same operator from some of its rows; means and scales stay those of all rows."""
+        raise ValueError(f"{self!r} is not made of rows of data: it has no part on some of them")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of shape {self.shape}>"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from genelin.linalg.columns import Block, Vector
@@ -31,6 +33,12 @@ class BlockDiagonal(Operator):
         self.flops = sum(block.flops for block in blocks)
         self.reads = sum(block.reads for block in blocks)
         self.lambda_min_bound = min(block.lambda_min_bound for block in blocks)
+        counts = {block.n_rows for block in blocks}
+        self.n_rows = counts.pop() if len(counts) == 1 else 0
+
+    def on_rows(self, rows: Any) -> BlockDiagonal:
+        """The blocks from some of their rows."""
+        return BlockDiagonal(tuple(block.on_rows(rows) for block in self.diagonal_blocks))
 
     def _apply(self, V: Block) -> Block:
         parts = np.split(V, self.splits)
@@ -63,6 +71,11 @@ class Compressed(Operator):
         self._cross, self._left, self._right = cross, left, right
         self.flops, self.reads = cross.flops, cross.reads
         self.flops += 2.0 * sum(basis.size for basis in (left, right) if basis is not None)
+        self.n_rows = cross.n_rows
+
+    def on_rows(self, rows: Any) -> Compressed:
+        """The same between some rows of both views."""
+        return Compressed(self._cross.on_rows(rows), self._left, self._right)
 
     def both(self, Vx: Block, Vy: Block) -> tuple[Block, Block]:
         """LᵀCR Vy and RᵀCᵀL Vx."""
@@ -95,6 +108,11 @@ class OffDiagonal(Operator):
         super().__init__((d, d))
         self.cross = cross
         self.flops, self.reads = 2.0 * cross.flops, cross.reads
+        self.n_rows = cross.n_rows
+
+    def on_rows(self, rows: Any) -> OffDiagonal:
+        """The pair from some rows of both views."""
+        return OffDiagonal(self.cross.on_rows(rows))
 
     def _apply(self, V: Block) -> Block:
         return np.vstack(self.cross.both(*np.split(V, [self.cross.shape[0]])))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from genelin.linalg.columns import Block, Vector
 from genelin.operators.base import Entries, Operator
+from genelin.operators.row_sum import RowSum
 
 __all__ = ["Counter", "Counting"]
 
@@ -34,8 +36,13 @@ class Counter:
         """Count one application of `operator` to a block of `columns` columns."""
         self.applications += columns
         self.flops += operator.flops * columns
+        self.read(operator.reads)
+
+    def read(self, stored: float, flops: float = 0.0) -> None:
+        """Count a read of so many stored entries, and work done on them."""
+        self.flops += flops
         if self.data_size:
-            self.passes += operator.reads / self.data_size
+            self.passes += stored / self.data_size
 
 
 class Counting(Operator):
@@ -55,7 +62,7 @@ class Counting(Operator):
         super().__init__(operator.shape)
         self._operator, self._counter = operator, counter
         self.flops, self.reads = operator.flops, operator.reads
-        self.lambda_min_bound = operator.lambda_min_bound
+        self.lambda_min_bound, self.n_rows = operator.lambda_min_bound, operator.n_rows
         self.diagonal_blocks = tuple(Counting(b, counter) for b in operator.diagonal_blocks)
 
     def _apply(self, V: Block) -> Block:
@@ -72,6 +79,14 @@ class Counting(Operator):
 
     def entries(self) -> Entries | None:
         """The entries of the operator inside; forming them reads the data once."""
-        if self._counter.data_size:
-            self._counter.passes += self._operator.reads / self._counter.data_size
+        self._counter.read(self._operator.reads)
         return self._operator.entries()
+
+    def row_blocks(self) -> RowSum | None:
+        """The rows of the operator inside; reading them is counted."""
+        rows = self._operator.row_blocks()
+        return None if rows is None else rows.metered(self._counter.read)
+
+    def on_rows(self, rows: Any) -> Counting:
+        """A part of the operator inside, on the same meter."""
+        return Counting(self._operator.on_rows(rows), self._counter)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy import sparse
 from genelin.linalg.columns import Block, Vector
 from genelin.operators.base import Entries, Operator
 from genelin.operators.convert import as_rows
+from genelin.operators.row_sum import RowSum
 from genelin.operators.rows import RowBlock, Rows
 
 __all__ = ["Cross", "Gram", "resolve_scale"]
@@ -79,11 +81,13 @@ class Gram(Operator):
         super().__init__((self.rows.d, self.rows.d))
         self.reg, self.weight = float(reg), float(weight)
         self._variance = self.rows.variance if center else self.rows.mean_square
-        self._mean = self.rows.mean if center else None
+        self._data_mean = self.rows.mean if center else None
+        self._mean = self._data_mean  # None once a formed matrix is centred
         self._factors = resolve_scale(self.rows, scale, center)
         self._moment: Any = None  # XᵀX/n once formed
         self.setup_flops = 0.0
         self.lambda_min_bound = self.reg
+        self.n_rows = self.rows.n
         self.reads, self.flops = float(self.rows.stored), 4.0 * self.rows.stored
 
     def _apply(self, V: Block) -> Block:
@@ -110,6 +114,25 @@ class Gram(Operator):
         if self._factors is not None:
             variance = variance * self._factors**2
         return self.weight * variance + self.reg
+
+    @cached_property
+    def _row_sum(self) -> RowSum:
+        return RowSum(self.rows, self._data_mean, self._factors, self.weight, self.reg)
+
+    def row_blocks(self) -> RowSum:
+        """The sum over the rows of X, whether or not XᵀX is formed."""
+        return self._row_sum
+
+    def on_rows(self, rows: Any) -> Gram:
+        """The same operator from some rows of X, centred and scaled as all of them are."""
+        part = copy(self)
+        part.__dict__.pop("_row_sum", None)
+        part.rows, part._moment, part._mean = self.rows.taken(rows), None, self._data_mean
+        part.n_rows = part.rows.n
+        centre = np.zeros(self.shape[0]) if self._data_mean is None else self._data_mean
+        part._variance = part.rows.mean_square_about(centre)
+        part.reads, part.flops = float(part.rows.stored), 4.0 * part.rows.stored
+        return part
 
     def formed(self) -> Gram:
         """The same operator with XᵀX/n formed, so that products no longer read the data.
@@ -171,9 +194,11 @@ class Cross(Operator):
                 "same observation"
             )
         super().__init__((self.x.d, self.y.d))
-        self._means: tuple[Vector | None, Vector | None] = (None, None)
+        self._data_means: tuple[Vector | None, Vector | None] = (None, None)
         if center:
-            self._means = (self.x.mean, self.y.mean)
+            self._data_means = (self.x.mean, self.y.mean)
+        self._means: tuple[Vector | None, Vector | None]
+        self._means = self._data_means  # (None, None) once a formed matrix is centred
         x_scale, y_scale = scale if isinstance(scale, tuple) else (scale, scale)
         self._factors = (
             resolve_scale(self.x, x_scale, center),
@@ -181,8 +206,18 @@ class Cross(Operator):
         )
         self._moment: Any = None  # XᵀY/n once formed
         self.setup_flops = 0.0
+        self.n_rows = self.x.n
         self.reads = float(self.x.stored + self.y.stored)
         self.flops = 2.0 * self.reads
+
+    def on_rows(self, rows: Any) -> Cross:
+        """The same operator from some rows of X and Y, centred and scaled as all of them are."""
+        part = copy(self)
+        part.x, part.y = self.x.taken(rows), self.y.taken(rows)
+        part._moment, part._means, part.n_rows = None, self._data_means, part.x.n
+        part.reads = float(part.x.stored + part.y.stored)
+        part.flops = 2.0 * part.reads
+        return part
 
     def both(self, Vx: Block, Vy: Block) -> tuple[Block, Block]:
         """(XᵀY/n) Vy and (YᵀX/n) Vx, reading the data once for both."""

@@ -134,6 +134,11 @@ class Shifted(Operator):
         super().__init__(A.shape)
         self._A, self._B, self._shift, self._sign = A, B, shift, sign
         self.flops, self.reads = A.flops + B.flops, A.reads + B.reads
+        self.n_rows = A.n_rows if A.n_rows == B.n_rows else 0
+
+    def on_rows(self, rows: Any) -> Shifted:
+        """The same from some of the rows of A and B."""
+        return Shifted(self._A.on_rows(rows), self._B.on_rows(rows), self._shift, self._sign)
 
     def _apply(self, V: Block) -> Block:
         return self._sign * (self._A @ V) + self._shift * (self._B @ V)

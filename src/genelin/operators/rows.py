@@ -21,7 +21,16 @@ SPARSE_BLOCK = 2**23  # numbers in a (rows, m) product with sparse rows: 64 MB
 
 @dataclass(frozen=True)
 class RowBlock:
-    """Consecutive rows X_b, seen through their mean: (X_b − 1μᵀ)V and (X_b − 1μᵀ)ᵀT."""
+    """Rows X_b, seen through their mean: (X_b − 1μᵀ)V and (X_b − 1μᵀ)ᵀT.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genelin.operators import Gram
+    >>> block = next(iter(Gram(np.array([[1.0, 2.0], [3.0, 6.0]]), center=True).row_blocks()))
+    >>> block.dot(np.eye(2)).tolist()
+    [[-1.0, -2.0], [1.0, 2.0]]
+    """
 
     matrix: Any  # (rows, d); dense rows are centred already
     mean: Vector | None  # (d,), only for sparse rows
@@ -76,12 +85,12 @@ class Rows:
     @cached_property
     def variance(self) -> Vector:
         """Column variances (divided by n), summed from squares of deviations only."""
-        return self._mean_square_about(self.mean)
+        return self.mean_square_about(self.mean)
 
     @cached_property
     def mean_square(self) -> Vector:
         """Column means of squares."""
-        return self._mean_square_about(np.zeros(self.d))
+        return self.mean_square_about(np.zeros(self.d))
 
     @cached_property
     def constant(self) -> NDArray[np.bool_]:
@@ -106,7 +115,8 @@ class Rows:
         shifted = (X.data - shift[X.indices], X.indices, X.indptr)
         return Rows(sparse.csr_array(shifted, shape=X.shape, copy=False))
 
-    def _mean_square_about(self, centre: Vector) -> Vector:
+    def mean_square_about(self, centre: Vector) -> Vector:
+        """Column means of squared distances from `centre`."""
         if not self.is_sparse:
             sums = np.zeros(self.d)
             for start, stop in self.limits(1):
@@ -118,6 +128,10 @@ class Rows:
         stored = np.bincount(X.indices, minlength=self.d)
         sums = np.bincount(X.indices, weights=squares, minlength=self.d)
         return np.asarray((sums + (self.n - stored) * centre**2) / self.n)
+
+    def taken(self, rows: NDArray[np.integer[Any]]) -> Rows:
+        """Some of the rows, in the order given."""
+        return Rows(self.matrix[rows])
 
     def limits(self, columns: int) -> Iterator[tuple[int, int]]:
         """Row ranges of blocks fit for products with `columns` columns."""

@@ -7,17 +7,22 @@ from genelin.solvers.cg import CG
 from genelin.solvers.custom import Custom, as_solver
 from genelin.solvers.direct import Direct
 from genelin.solvers.gd import GD
+from genelin.solvers.minibatch_agd import MinibatchAGD
 from genelin.solvers.preconditioners import Jacobi, Preconditioner
+from genelin.solvers.svrg import ASVRG, SVRG
 
 __all__ = [
     "AGD",
+    "ASVRG",
     "CG",
     "GD",
+    "SVRG",
     "Custom",
     "Direct",
     "IterativeSolver",
     "Jacobi",
     "LinearSolver",
+    "MinibatchAGD",
     "Preconditioner",
     "SpectralBounds",
     "Step",

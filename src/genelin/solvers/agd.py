@@ -14,7 +14,7 @@ from genelin.linalg.columns import Block
 from genelin.solvers.base import Step
 from genelin.solvers.gradient import GradientSolver, GradientState, energies, quotients
 
-__all__ = ["AGD"]
+__all__ = ["AGD", "momentum"]
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,16 @@ class AGD(GradientSolver):
             measure = partial(energies, x, r0, r, bounds.lower)
             yield Step(y_next, measure, as_expected=bounds is state.bounds)
             x_before, r_before = x, r
-            x, y = y_next + _momentum(bounds.kappa) * move, y_next
+            x, y = y_next + momentum(bounds.kappa) * move, y_next
 
 
-def _momentum(kappa: float) -> float:
+def momentum(kappa: float) -> float:
+    """The share of the last move that Nesterov's method repeats, (√κ − 1)/(√κ + 1).
+
+    Examples
+    --------
+    >>> momentum(9.0)
+    0.5
+    """
     root = np.sqrt(kappa)
     return float((root - 1) / (root + 1))

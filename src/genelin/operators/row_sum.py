@@ -1,0 +1,234 @@
+"""A covariance as the sum over rows that it is: (weight/n) Σ xᵢxᵢᵀ + reg·I."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genelin.linalg.columns import Block, Vector
+from genelin.operators.rows import DENSE_BLOCK, RowBlock, Rows
+
+__all__ = ["RowSum", "Sample"]
+
+RUN = 2048  # bytes of neighbouring rows that are drawn together: memory is read in lines
+NARROW = 4  # columns below which another thread does not pay
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows in the order of their steps, and the factors that make Σ ωᵢxᵢxᵢᵀ/m a fair estimate."""
+
+    rows: NDArray[np.int64]
+    weights: Vector
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+class RowSum:
+    """(weight/n) Σ xᵢxᵢᵀ + reg·I over the centred and scaled rows xᵢ of a data set.
+
+    Iterating gives blocks of consecutive rows, each with `dot` and `transposed_dot`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genelin.operators import Gram
+    >>> rows = Gram(np.array([[3.0, 4.0], [0.0, 1.0]]), reg=0.1).row_blocks()
+    >>> rows.n, rows.squared_norms.tolist()
+    (2, [25.0, 1.0])
+    >>> sum(block.transposed_dot(block.dot(np.eye(2))) for block in rows).tolist()
+    [[9.0, 12.0], [12.0, 17.0]]
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        mean: Vector | None,
+        factors: Vector | None,
+        weight: float,
+        reg: float,
+    ) -> None:
+        self.n, self.d, self.weight, self.reg = rows.n, rows.d, weight, reg
+        self._data, self._mean, self._factors = rows, mean, factors
+        self._read: Callable[[float, float], None] = lambda stored, flops: None
+
+    def metered(self, read: Callable[[float, float], None]) -> RowSum:
+        """The same rows; `read(stored, flops)` is told of every reading."""
+        twin = copy(self)
+        twin._read = read
+        return twin
+
+    def __iter__(self) -> Iterator[RowBlock]:
+        self._read(self._data.stored, 0.0)
+        for start, stop in self._data.limits(self.d):
+            yield self._scaled(self._data.block(start, stop, self._mean))
+
+    def _scaled(self, block: RowBlock) -> RowBlock:
+        if self._factors is None:
+            return block
+        mean = None if block.mean is None else block.mean * self._factors
+        return RowBlock(_times_columns(block.matrix, self._factors), mean)
+
+    @cached_property
+    def squared_norms(self) -> Vector:
+        """‖xᵢ‖² of every row; reads the data once."""
+        parts = []
+        for block in self:
+            X = block.matrix
+            if block.mean is None and isinstance(X, np.ndarray):
+                parts.append(np.einsum("ij,ij->i", X, X, dtype=np.float64))
+                continue
+            squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
+            if block.mean is not None:
+                squares = squares - 2.0 * (X @ block.mean) + block.mean @ block.mean
+            parts.append(np.maximum(squares, 0.0))
+        return np.concatenate(parts)
+
+    def sample(self, size: int, rng: np.random.Generator, by_norm: bool) -> Sample:
+        """Draw rows, alike or in proportion to ‖xᵢ‖², as evenly as their number allows.
+
+        Rows that are neighbours in memory are drawn in short runs, and the runs are shuffled.
+        """
+        squares = self.squared_norms
+        if by_norm and squares.any():
+            shares = np.cumsum(squares)
+            places = (np.arange(size) + rng.random()) * (shares[-1] / size)
+            rows = np.searchsorted(shares, places, side="right").clip(max=self.n - 1)
+            weights = np.full(size, self.weight * shares[-1] / self.n)
+            weights /= np.where(squares[rows] > 0, squares[rows], np.inf)
+        else:
+            rows = (np.arange(size) * (self.n / size) + rng.random() * self.n).astype(np.int64)
+            rows, weights = rows % self.n, np.full(size, self.weight)
+        order = _shuffled_runs(size, self._run, rng)
+        return Sample(rows[order], weights[order])
+
+    @property
+    def best_batch(self) -> int:
+        """Rows per step beyond which a step is not cheaper per row."""
+        return 1 if self._data.is_sparse else 8
+
+    @property
+    def _run(self) -> int:
+        per_row = 12 * self._data.stored / self.n if self._data.is_sparse else RUN
+        return int(np.clip(RUN // max(per_row, 1), 1, 32))
+
+    def estimate(self, V: Block, sample: Sample) -> Block:
+        """(Σ ωᵢxᵢxᵢᵀ/m + reg·I) V over the m rows of a sample: BV, on average."""
+        share = len(sample) / self.n
+        self._read(share * self._data.stored, 4.0 * share * self._data.stored * V.shape[1])
+        part = self._data.taken(sample.rows)
+        block = self._scaled(part.block(0, part.n, self._mean))
+        product = block.transposed_dot(block.dot(V) * (sample.weights / part.n)[:, None])
+        return product + self.reg * V
+
+    def averaged_steps(self, r: Block, sample: Sample, eta: float, batch: int) -> Block:
+        """Mean of the later half of the steps c ← c − η(Hc − r) from c = 0, towards B⁻¹r.
+
+        H is Σ ωᵢxᵢxᵢᵀ/batch + reg·I over the next rows of the sample, `batch` at a time. Columns
+        do not depend on each other: they are shared out among threads.
+        """
+        share = len(sample) / self.n
+        self._read(share * self._data.stored, 6.0 * share * self._data.stored * r.shape[1])
+        steps = self._sparse_steps if self._data.is_sparse else self._dense_steps
+        groups = np.array_split(r, _threads(r.shape[1]), axis=1)
+        with ThreadPoolExecutor(len(groups)) as pool:
+            return np.hstack(steps(groups, sample, eta, batch, pool))
+
+    def _dense_steps(
+        self, groups: list[Block], sample: Sample, eta: float, batch: int, pool: ThreadPoolExecutor
+    ) -> list[Block]:
+        from genelin.kernels import dense_steps
+
+        tail, stride = -(-len(sample) // batch) // 2, max(1, 8 // batch)
+        chunk = batch * max(1, DENSE_BLOCK // (4 * self.d * batch))
+        runs = [(*np.zeros((2, *r.shape[::-1])), np.ascontiguousarray(r.T)) for r in groups]
+        added = 0
+        for start in range(0, len(sample), chunk):
+            part = slice(start, start + chunk)
+            rows, weights = self._dense_rows(sample.rows[part]), sample.weights[part]
+            step = partial(
+                dense_steps,
+                *(rows, weights),
+                batch=batch,
+                eta=eta,
+                reg=self.reg,
+                first=start // batch,
+                tail=tail,
+                stride=stride,
+            )
+            added += max(pool.map(step, *zip(*runs, strict=True)))
+        return [total.T / added for _, total, _ in runs]
+
+    def _dense_rows(self, rows: NDArray[np.int64]) -> Block:
+        X: Block = np.asarray(self._data.matrix[rows], dtype=np.float64, order="C")
+        if self._mean is not None:
+            X -= self._mean
+        if self._factors is not None:
+            X *= self._factors
+        return X
+
+    def _sparse_steps(
+        self, groups: list[Block], sample: Sample, eta: float, batch: int, pool: ThreadPoolExecutor
+    ) -> list[Block]:
+        from genelin.kernels import sparse_steps
+
+        X, tail = self._scaled_matrix, -(-len(sample) // batch) // 2
+        mean = self._mean
+        if mean is not None and self._factors is not None:
+            mean = mean * self._factors
+        sparing = -(
+            -self.d * self.n // (X.nnz * batch + 1)
+        )  # an iterate costs as much as its steps
+        stride = max(1, min(max(sparing, 8 // batch), tail // 64))
+
+        def average(r: Block) -> Block:
+            parts = [np.zeros_like(r), r] + ([] if mean is None else [mean[:, None]])
+            total = np.zeros_like(r)
+            sum_s, sum_p, added = sparse_steps(
+                *(X.data, X.indices, X.indptr, sample.rows, sample.weights),
+                *(np.hstack(parts), total, batch, eta, self.reg, tail, stride),
+            )
+            total += sum_s * r
+            if mean is not None:
+                total -= np.outer(mean, sum_p)
+            return np.asarray(total / added)
+
+        return list(pool.map(average, groups))
+
+    @cached_property
+    def _scaled_matrix(self) -> Any:
+        X = self._data.matrix
+        return X if self._factors is None else _times_columns(X, self._factors)
+
+
+def _times_columns(X: Any, factors: Vector) -> Any:
+    """X·diag(factors), sparse if X is."""
+    if isinstance(X, np.ndarray):
+        return X * factors
+    scaled = copy(X)
+    scaled.data = X.data * factors[X.indices]
+    return scaled
+
+
+def _shuffled_runs(size: int, run: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """0 … size − 1 in runs of neighbours, the runs in random order."""
+    if run == 1:
+        return rng.permutation(size)
+    starts = rng.permutation(-(-size // run)) * run
+    order = (starts[:, None] + np.arange(run)).ravel()
+    return order[order < size]
+
+
+def _threads(columns: int) -> int:
+    """Threads for the columns of a block: they do not depend on each other."""
+    from numba import get_num_threads
+
+    return max(1, min(get_num_threads(), columns // NARROW))
