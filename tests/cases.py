@@ -6,6 +6,7 @@ from scipy import linalg
 
 from genelin import solvers
 from genelin.linalg import order, sin_theta
+from genelin.operators import Gram
 
 EPS = np.finfo(float).eps
 
@@ -35,7 +36,27 @@ SOLVERS = {
     "CG plain": (solvers.CG(preconditioner=None), 1e6),
     "Direct": (solvers.Direct(), 1e6),
     "user": (chebyshev, 1e3),
+    "SVRG": (solvers.SVRG(), 1e2),
+    "ASVRG": (solvers.ASVRG(), 1e3),
+    "MinibatchAGD": (solvers.MinibatchAGD(), 1e3),
 }
+STOCHASTIC = ("SVRG", "ASVRG", "MinibatchAGD")
+SLOW = ("GD", "AGD", *STOCHASTIC)  # fewer examples
+
+
+def rows_of(B, n=None, seed=0):
+    """Rows X with XᵀX/n = B: n = 3d of them, of unequal lengths."""
+    d = len(B)
+    n = 3 * d if n is None else n
+    weights, Q = linalg.eigh(B)
+    U = np.linalg.qr(np.random.default_rng(seed).standard_normal((n, d)))[0]
+    return np.sqrt(n) * (U * np.sqrt(weights)) @ Q.T
+
+
+def suited(solver, B):
+    """B as the solver needs it: as a sum over rows for those that draw rows."""
+    stochastic = isinstance(solver, solvers.SVRG | solvers.MinibatchAGD)
+    return Gram(rows_of(B)) if stochastic and isinstance(B, np.ndarray) else B
 
 
 def orthogonal(rng, d):

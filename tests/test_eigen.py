@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import linalg, sparse
 from scipy.sparse.linalg import aslinearoperator
 
-from cases import EPS, SOLVERS, Case, pencil_from, pencils
+from cases import EPS, SLOW, SOLVERS, STOCHASTIC, Case, pencil_from, pencils, suited
 from genelin import (
     ConvergenceWarning,
     Dense,
@@ -28,7 +28,8 @@ def solve(case, method, **options):
     """top_k with its warning taken as part of the answer: it must match `converged`."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        solution = top_k(case.A, case.B, case.k, method=method, **options)
+        B = suited(getattr(method, "solver", None), case.B)
+        solution = top_k(case.A, B, case.k, method=method, **options)
     warned = any(issubclass(w.category, ConvergenceWarning) for w in caught)
     assert warned != solution.converged
     assert np.all(np.isfinite(solution.values))
@@ -64,7 +65,7 @@ def test_genelink_is_right(name, examples):
     check()
 
 
-@pytest.mark.parametrize("name", ["GD", "AGD"])
+@pytest.mark.parametrize("name", ["GD", "AGD", *STOCHASTIC])
 def test_genelink_is_right_with_gradient_methods(name):
     solver, max_kappa = SOLVERS[name]
 
@@ -80,9 +81,8 @@ def test_genelink_is_right_with_gradient_methods(name):
 @pytest.mark.parametrize("name", SOLVERS)
 def test_genelin_is_right(name):
     solver, max_kappa = SOLVERS[name]
-    slow = name in ("GD", "AGD")
 
-    @settings(max_examples=4 if slow else 15)
+    @settings(max_examples=4 if name in SLOW else 15)
     @given(case=pencils(max_kappa, k=1))
     def check(case):
         assert_right(case, solve(case, GenELin(solver=solver)))
@@ -94,7 +94,7 @@ def test_genelin_is_right(name):
 def test_locally_optimal_is_right(name):
     solver, max_kappa = SOLVERS[name]
 
-    @settings(max_examples=5 if name in ("GD", "AGD") else 25)
+    @settings(max_examples=5 if name in SLOW else 25)
     @given(case=pencils(max_kappa))
     def check(case):
         method = GenELinK(solver=solver, locally_optimal=True, reduction=1e-2)

@@ -13,7 +13,7 @@ import numpy as np
 
 from genelin.errors import SolverError
 from genelin.linalg import column_dots
-from genelin.linalg.columns import Block, Vector
+from genelin.linalg.columns import EPS, Block, Vector
 from genelin.operators import Operator, RowSum
 from genelin.solvers.base import Step, check_count
 from genelin.solvers.bounds import SpectralBounds, spectral_bounds
@@ -21,7 +21,7 @@ from genelin.solvers.gradient import GradientSolver, GradientState, energies, qu
 
 __all__ = ["Pace", "RowState", "StochasticSolver"]
 
-LONGEST = 2**24  # rows of an epoch: their numbers are held in memory
+LONGEST = 2**22  # rows of an epoch: their numbers are held in memory
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ class StochasticSolver(GradientSolver):
     never whether its answer can be trusted.
     """
 
+    max_iter: int = 1000
     batch: int | None = None
     sampling: Literal["norms", "uniform"] = "norms"
     seed: int = 0
@@ -69,7 +70,16 @@ class StochasticSolver(GradientSolver):
         smoothness = rows.weight * float(heaviest) + rows.reg
         if not smoothness > 0:
             raise ValueError("B is zero: the rows of its data are all zero, and there is no ridge")
-        return RowState(operator, self._row_bounds(operator, rows, rng), rows, smoothness, rng)
+        bounds = self._row_bounds(operator, rows, rng)
+        if smoothness > 0.01 * bounds.lower / EPS:
+            longest, typical = int(squares.argmax()), float(np.sqrt(np.median(squares)))
+            raise ValueError(
+                f"{type(self).__name__} cannot work on these rows: max or mean ‖xᵢ‖²/λ_min = "
+                f"{smoothness / bounds.lower:.0e} is beyond rounding. Row {longest} has norm "
+                f"{np.sqrt(squares[longest]):.1e}, the median is {typical:.1e}: drop it if it is a "
+                "mistake, scale features, raise reg, or use solvers.CG or solvers.Direct"
+            )
+        return RowState(operator, bounds, rows, smoothness, rng)
 
     def _row_bounds(
         self, operator: Operator, rows: RowSum, rng: np.random.Generator
@@ -116,7 +126,7 @@ class StochasticSolver(GradientSolver):
             c, r = c + alpha * direction.p, r - alpha * direction.Bp
             bounds = bounds.seen(*quotients(direction.p, direction.Bp))
             past.append(direction)
-            left = pace.error_left(gains) if self._reaches_all(state, pace) else np.inf
+            left = pace.error_left(alpha, gains) if self._reaches_all(state, pace) else np.inf
             pace.heed(alpha, gains)
             measure = partial(_energies, c, r0, r, bounds.lower, left)
             yield Step(c, measure, r, bounds is state.bounds)
@@ -164,16 +174,19 @@ class Pace:
     slower: float = 1.0  # divides the step
     gains: Vector | None = None
 
-    def error_left(self, gains: Vector) -> Vector | float:
-        """‖e‖²_B after the last of two epochs that gained g₁ and g₂: g₂·(g₂/g₁), times four.
+    def error_left(self, alpha: Vector, gains: Vector) -> Vector | float:
+        """‖e‖²_B after the last of two epochs that gained g₁ and g₂: about g₂·(g₂/g₁).
 
         Epochs that reach all directions shrink the error by about the same factor q, so that
         gains are in proportion to the error before them; fluctuations are allowed a factor of four.
+        If p was B⁻¹r and noise across it, the best multiple α of p leaves g₂·(1 − α)/α: the
+        larger of both counts.
         """
         if self.gains is None:
             return np.inf
         before = np.where(self.gains > 0, self.gains, np.inf)
-        return np.asarray(gains * np.minimum(1.0, 4.0 * gains / before))
+        noise = np.abs(1.0 - alpha) / np.maximum(alpha, EPS)
+        return np.asarray(gains * np.maximum(np.minimum(1.0, 4.0 * gains / before), 2.0 * noise))
 
     def heed(self, alpha: Vector, gains: Vector) -> None:
         """Read more rows while an epoch does not cut the error to a quarter."""

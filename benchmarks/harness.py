@@ -1,0 +1,91 @@
+"""Measure runs in one process, one after the other; print a table, write JSON beside a picture."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+import scipy
+
+from genelin import CCALin, TwoView, measures
+
+OUT = Path("out/benchmarks")
+
+
+@dataclass
+class Run:
+    """What one method took to reach an accuracy."""
+
+    problem: str
+    method: str
+    seconds: float
+    peak_mb: float
+    passes: float
+    sin_theta_b: float
+    iterations: int
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def run_to(
+    problem: TwoView, name: str, method: CCALin, exact: Any, sine: float, **facts: Any
+) -> Run:
+    """Iterate until sin θ_B ≤ sine; what the check itself costs is not counted in passes."""
+    seen: list[tuple[float, float, float]] = []
+    k = len(exact.correlations)
+
+    def close(record: Any, W: Any) -> bool:
+        angle = measures.sin_theta_b(problem, W, exact.x_weights, exact.y_weights)
+        seen.append((record.seconds, record.passes, angle))
+        return bool(angle <= sine)
+
+    tracemalloc.start()
+    method(problem, k, 1e-12, 0, close)
+    peak = tracemalloc.get_traced_memory()[1] / 2**20
+    tracemalloc.stop()
+    seconds, passes, angle = seen[-1]
+    return Run(facts.pop("of", ""), name, seconds, peak, passes, angle, len(seen), facts)
+
+
+def timed(function: Callable[[], Any], repeats: int = 5) -> float:
+    """The best of a few wall times, after a first call that compiles."""
+    function()
+    best = np.inf
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        best = min(best, time.perf_counter() - start)
+    return float(best)
+
+
+def table(runs: list[Run]) -> None:
+    """Print runs as rows."""
+    header = ("problem", "method", "seconds", "peak MB", "passes", "sin θ_B", "outer")
+    print(f"{header[0]:<24}{header[1]:<22}" + "".join(f"{name:>10}" for name in header[2:]))
+    for r in runs:
+        print(
+            f"{r.problem:<24}{r.method:<22}{r.seconds:>10.2f}{r.peak_mb:>10.0f}{r.passes:>10.1f}"
+            f"{r.sin_theta_b:>10.1e}{r.iterations:>10d}"
+        )
+
+
+def write(name: str, content: Any) -> Path:
+    """Write JSON with the versions that matter, aside first."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    path = OUT / f"{name}.json"
+    versions = {"python": platform.python_version(), "numpy": np.__version__}
+    versions |= {"scipy": scipy.__version__, "numba": numba.__version__}
+    body = {"cores": os.cpu_count(), "versions": versions, "results": content}
+    aside = path.with_suffix(".part")
+    aside.write_text(json.dumps(body, indent=1, default=lambda value: asdict(value)))
+    aside.replace(path)
+    print(f"wrote {path}")
+    return path
