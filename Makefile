@@ -4,23 +4,32 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint format clean
+.PHONY: demo test lint format bench clean
 
 demo: $(VENV)/.demo        ## CCA of digit halves with the paper's algorithm; table and picture
 	$(BIN)/python examples/demo_digits.py
 
+test: export OMP_NUM_THREADS = 1
+test: export OPENBLAS_NUM_THREADS = 1
+test: export MKL_NUM_THREADS = 1
 test: lint $(VENV)/.test   ## everything that must hold: lint, types, layers, tests, README, docstrings
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist worksteal tests src
+	$(BIN)/python -m pytest README.md docs  # blocks of a document build on each other: one process
 
 lint: $(VENV)/.lint        ## ruff, mypy --strict and the layers of the design
-	$(BIN)/ruff check src tests examples
-	$(BIN)/ruff format --check src tests examples
+	$(BIN)/ruff check src tests examples benchmarks
+	$(BIN)/ruff format --check src tests examples benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 format: $(VENV)/.lint      ## let ruff rewrite what it can
-	$(BIN)/ruff check --fix src tests examples
-	$(BIN)/ruff format src tests examples
+	$(BIN)/ruff check --fix src tests examples benchmarks
+	$(BIN)/ruff format src tests examples benchmarks
+
+bench: $(VENV)/.demo       ## growth of the solvers, a million rows, row kernels; tables and JSON (half an hour)
+	$(BIN)/python benchmarks/row_kernel.py
+	$(BIN)/python benchmarks/solver_table.py
+	$(BIN)/python benchmarks/many_rows.py
 
 clean:
 	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

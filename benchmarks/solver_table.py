@@ -10,9 +10,9 @@ import argparse
 from typing import Any
 
 import numpy as np
-from harness import OUT, Run, run_to, table, write
 
 from genelin import CCALin, Dense, TwoView, solvers, theory
+from harness import OUT, Run, run_to, table, write
 
 SOLVERS = ("GD", "AGD", "SVRG", "ASVRG")
 CORRELATIONS = np.r_[0.9, 0.85, 0.3, 0.2, 0.1]  # k = 2: ρ = 0.65
@@ -27,10 +27,7 @@ def problem(n: int, d: int, kappa: float, seed: int = 0) -> TwoView:
     halves = Z[:, :d], rho * Z[:, :d] + np.sqrt(1 - rho**2) * Z[:, d:]
     spread = np.logspace(0, -0.5 * np.log10(kappa), d)
     turn = [np.linalg.qr(rng.standard_normal((d, d)))[0] for _ in range(4)]
-    X, Y = (
-        (half @ turn[2 * i] * spread) @ turn[2 * i + 1]
-        for i, half in enumerate(halves)
-    )
+    X, Y = ((half @ turn[2 * i] * spread) @ turn[2 * i + 1] for i, half in enumerate(halves))
     return TwoView(X, Y, center=False, form=False)
 
 
@@ -59,6 +56,12 @@ def sweep(name: str, points: list[tuple[int, float]], d: int, slowest: float) ->
     return runs
 
 
+def by_table3(run: Run) -> float:
+    """Rows read, by Table 3 of the paper, up to a constant."""
+    sizes = {key: run.facts[key] for key in ("n", "kappa", "kappa_tilde")}
+    return theory.table3(run.method, d=1, k=1, rho=0.65, epsilon=1e-6, **sizes)
+
+
 def growth(runs: list[Run], by: str, passes: bool) -> list[dict[str, Any]]:
     """Slopes in log–log of rows read (or passes) against n, κ or κ̃: measured and by Table 3."""
     rows = []
@@ -68,13 +71,7 @@ def growth(runs: list[Run], by: str, passes: bool) -> list[dict[str, Any]]:
             continue
         x = np.log([r.facts[by] for r in own])
         measured = [r.passes * (1 if passes else r.facts["n"]) for r in own]
-        predicted = [
-            theory.table3(
-                solver, d=1, k=1, rho=0.65, epsilon=1e-6,
-                **{key: r.facts[key] for key in ("n", "kappa", "kappa_tilde")},
-            ) / (r.facts["n"] if passes else 1)
-            for r in own
-        ]  # fmt: skip
+        predicted = [by_table3(r) / (r.facts["n"] if passes else 1) for r in own]
         slopes = [float(np.polyfit(x, np.log(y), 1)[0]) for y in (measured, predicted)]
         rows.append({"solver": solver, "by": by, "measured": slopes[0], "predicted": slopes[1]})
     return rows
@@ -86,6 +83,7 @@ def draw(sweeps: dict[str, tuple[str, str, list[Run]]]) -> None:
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import NullFormatter
 
     figure, axes = plt.subplots(1, len(sweeps), figsize=(12, 4), layout="constrained")
     for axis, (title, (by, label, runs)) in zip(axes, sweeps.items(), strict=True):
@@ -93,16 +91,12 @@ def draw(sweeps: dict[str, tuple[str, str, list[Run]]]) -> None:
             own = [r for r in runs if r.method == solver]
             x = [r.facts[by] for r in own]
             y = np.array([r.passes * r.facts["n"] for r in own])
-            theory_y = np.array([
-                theory.table3(
-                    solver, d=1, k=1, rho=0.65, epsilon=1e-6,
-                    **{key: r.facts[key] for key in ("n", "kappa", "kappa_tilde")},
-                ) for r in own
-            ])  # fmt: skip
+            theory_y = np.array([by_table3(r) for r in own])
             axis.loglog(x, y, "o", color=colour, label=solver)
             scale = np.exp(np.mean(np.log(y / theory_y)))
             axis.loglog(x, scale * theory_y, "-", color=colour, alpha=0.5, linewidth=1)
         axis.set(title=title, xlabel=label, ylabel="rows read to sin θ_B ≤ 1e-6")
+        axis.xaxis.set_minor_formatter(NullFormatter())
         axis.grid(alpha=0.2, which="both")
     axes[0].legend(frameon=False)
     figure.suptitle("Measured (points) and Table 3 of the paper (lines, scaled to the points)")

@@ -282,9 +282,9 @@ def test_growth_where_rows_are_many(name):
 
 
 def test_a_heavy_row_costs_nothing_when_rows_are_drawn_by_their_norms():
-    """The paper's κ̃ is for rows drawn alike; drawn by norms, their mean replaces the maximum.
+    """κ̃ is for rows drawn alike; for rows drawn by norms the mean replaces the maximum.
 
-    The weight of the first row grows 1000-fold in norm², which makes κ of B six times larger at most.
+    One row grows 1000-fold in norm², which makes κ of B six times larger at most.
     """
     passes = {}
     for sampling in ("uniform", "norms"):

@@ -122,6 +122,8 @@ class TwoView:
         for name in ("center", "scale"):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise TypeError(f"{name}={getattr(self, name)!r} must be True or False")
+        if self.form is not None and not isinstance(self.form, bool | np.bool_):
+            raise TypeError(f"form={self.form!r} must be True, False or None")
         reg = _pair(self.reg, "reg", np.inf)
         if self.shrinkage is not None and any(reg):
             raise ValueError("reg and shrinkage exclude each other: give one of them")

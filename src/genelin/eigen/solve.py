@@ -85,6 +85,7 @@ def top_k_cca(
     shrinkage: Any = None,
     center: bool = True,
     scale: bool = False,
+    form: bool | None = None,
     method: Any = None,
     tol: float = 1e-6,
     rng: Rng = 0,
@@ -100,6 +101,8 @@ def top_k_cca(
     reg : ridge on the covariances (which are divided by n), one for both or a pair.
     shrinkage : instead of reg: (1 − s)·S + s·tr(S)/d·I, one for both or a pair.
     center, scale : subtract column means, divide columns by their standard deviations.
+    form : True forms the covariances once, False reads the data for every product; None decides
+        by their size.
     method : None lets genelin choose; or `CCALin`, `Dense` with their settings.
     tol : stop when the residual of every pair, in the B⁻¹-norm, is at most tol·σ₁.
     rng : seed or generator of the random start; the same seed gives the same answer.
@@ -128,7 +131,7 @@ def top_k_cca(
     >>> top_k_cca(X, Y, k=3).correlations.round(6).tolist()
     [0.795608, 0.200556, 0.07257]
     """
-    problem = TwoView(X, Y, reg, center, scale, shrinkage)
+    problem = TwoView(X, Y, reg, center, scale, shrinkage, form)
     _check_k(k, min(problem.splits), f"the smaller number of columns, {min(problem.splits)}")
     _check_tol(tol)
     _check_callback(callback)

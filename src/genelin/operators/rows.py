@@ -64,7 +64,7 @@ class Rows:
 
     def __init__(self, matrix: Any) -> None:
         self.matrix = matrix
-        self.n, self.d = matrix.shape
+        self.n, self.d = int(matrix.shape[0]), int(matrix.shape[1])
         self.is_sparse = bool(sparse.issparse(matrix))
         self.stored = int(matrix.nnz if self.is_sparse else matrix.size)
 
@@ -126,8 +126,8 @@ class Rows:
         X = self.matrix
         squares = (X.data - centre[X.indices]) ** 2
         stored = np.bincount(X.indices, minlength=self.d)
-        sums = np.bincount(X.indices, weights=squares, minlength=self.d)
-        return np.asarray((sums + (self.n - stored) * centre**2) / self.n)
+        of_stored = np.bincount(X.indices, weights=squares, minlength=self.d)
+        return np.asarray((of_stored + (self.n - stored) * centre**2) / self.n)
 
     def taken(self, rows: NDArray[np.integer[Any]]) -> Rows:
         """Some of the rows, in the order given."""

@@ -1,0 +1,55 @@
+"""Nonzeros per second: stochastic steps through sparse rows against `X @ V` of SciPy.
+
+A step reads its row twice and both reads and writes the block, where a product reads each once; it
+is timed as the solvers run it, with random runs of rows and columns shared out among threads, and
+by the bare kernel on one thread with rows in order.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+from scipy import sparse
+
+from genelin.kernels import sparse_steps
+from genelin.operators import Gram
+from harness import timed, write
+
+
+def main() -> None:
+    """Time block widths from 1 to 64, print a table, write JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    n, d = parser.parse_args().rows, 20_000
+    rng = np.random.default_rng(0)
+    words = {"zipf": rng.zipf(1.3, (n, 6)) % d, "uniform": rng.integers(0, d, (n, 6))}
+    results = []
+    print(f"{'columns of X':<14}{'k':>4}{'X @ V':>10}{'solver':>10}{'kernel':>10}   M nonzeros/s")
+    for name, columns in words.items():
+        entries = (np.ones(6 * n), (np.repeat(np.arange(n), 6), columns.ravel()))
+        X = sparse.csr_array(entries, shape=(n, d))
+        rows = Gram(X, reg=1e-4).row_blocks()
+        sample = rows.sample(n, rng, by_norm=True)
+        for k in (1, 2, 4, 8, 12, 16, 24, 32, 64):
+            V, total = rng.standard_normal((d, k)), np.zeros((d, k))
+            GR = np.hstack([np.zeros((d, k)), V])
+            arguments = (X.data, X.indices, X.indptr, np.arange(n), np.ones(n), GR, total)
+            steps = (1, 1e-3, 1e-4, n // 2, 4 * d // 6)
+            seconds = {
+                "X @ V": timed(lambda X=X, V=V: X @ V),
+                "solver": timed(lambda: rows.averaged_steps(V, sample, 1e-3, 1)),  # noqa: B023
+                "kernel": timed(lambda: sparse_steps(*arguments, *steps)),  # noqa: B023
+            }
+            speed = {key: X.nnz / value / 1e6 for key, value in seconds.items()}
+            results.append({"columns": name, "k": k, "million_nonzeros_per_second": speed})
+            print(
+                f"{name:<14}{k:>4}{speed['X @ V']:>10.0f}{speed['solver']:>10.0f}"
+                f"{speed['kernel']:>10.0f}   ratio {speed['solver'] / speed['X @ V']:.2f}, "
+                f"{speed['kernel'] / speed['X @ V']:.2f}"
+            )
+    write("row_kernel", results)
+
+
+if __name__ == "__main__":
+    main()
