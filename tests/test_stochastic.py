@@ -380,6 +380,20 @@ def test_a_long_row_is_no_obstacle(name):
     assert np.all(energy(B, across - solution.value) <= 1e-4 * energy(B, across))
 
 
+@pytest.mark.parametrize("name", STOCHASTIC)
+def test_columns_that_differ_in_few_rows(name):
+    """Two columns, equal but in 3 of 20,000 rows: a sample that misses those is not believed."""
+    X = np.random.default_rng(1).standard_normal((20_000, 6))
+    X[:, 1] = X[:, 0]
+    X[[5, 7000, 15_000], 1] += 1.0
+    gram = Gram(X)
+    exact = np.array([[1.0, -1.0, 0, 0, 0, 0], [1.0, 1, 0.3, 0, 0, 0]]).T * [[100.0, 1.0]]
+    B, solver = gram @ np.eye(6), MAKE[name]()
+    solution = solver.solve(solver.init(gram), gram @ exact, 0 * exact, 1e-2)
+    ratio = energy(B, exact - solution.value) / energy(B, exact)
+    assert np.all(ratio <= 1e-2)
+
+
 def test_a_zero_matrix_is_refused():
     with pytest.raises(ValueError, match=r"B is zero.*no ridge"):
         solvers.SVRG().init(Gram(np.zeros((5, 2))))

@@ -95,7 +95,8 @@ class CCALin(Iteration):
         sigma, Phi, Psi = pairs
         both = _block_basis(pencil, sigma, Phi, Psi)
         residuals = outcome.referee.residuals(both.head(len(sigma)))
-        gap = outcome.referee.gap(both, np.concatenate([residuals, residuals]), rng)
+        twice = np.concatenate([residuals, residuals])
+        gap = outcome.referee.gap(both, twice, rng, seen=outcome.gap.vectors)
         status = outcome.status
         if residuals.max() <= tol * sigma[0]:
             status = Status.NO_GAP if gap.none and not self.locally_optimal else Status.CONVERGED

@@ -12,7 +12,7 @@ from genelin.eigen.basis import ROUNDING, RitzBasis, magnitudes, start_block
 from genelin.linalg import column_dots, column_norms, orthonormalise, rayleigh_ritz
 from genelin.linalg.columns import EPS, Block, Vector
 from genelin.problems import Pencil
-from genelin.solvers import CG, Direct, LinearSolver
+from genelin.solvers import CG, LinearSolver
 
 __all__ = ["Gap", "Referee"]
 
@@ -61,11 +61,11 @@ class Gap:
 
 
 class Referee:
-    """Bounds from a solver of the library: the method's own if it is CG or Direct, else CG."""
+    """Bounds from a solver of the library: the method's own if that can be trusted, else CG."""
 
     def __init__(self, pencil: Pencil, solver: LinearSolver, state: Any) -> None:
         self.pencil = pencil
-        self._own = (solver, state) if isinstance(solver, CG | Direct) else None
+        self._own = (solver, state) if solver.trusted else None
 
     @cached_property
     def _trusted(self) -> tuple[LinearSolver, Any]:
@@ -95,13 +95,18 @@ class Referee:
         return self._solve(basis.residual, 100 * EPS * sizes)[2]
 
     def gap(
-        self, basis: RitzBasis, residuals: Vector, rng: np.random.Generator, steps: int = 60
+        self,
+        basis: RitzBasis,
+        residuals: Vector,
+        rng: np.random.Generator,
+        seen: Block | None = None,
+        steps: int = 60,
     ) -> Gap:
         """Search the complement of W for the pair that comes next (a Davidson iteration).
 
         Stops once that pair is known well against its distance, or the distance is shown to be
         within the uncertainty of `basis`. A pair that no start vector sees is missed: likely it
-        is not.
+        is not. `seen` are vectors that an earlier search has found: it begins with them.
         """
         d, k = basis.W.shape
         sizes = magnitudes(basis.theta, self.pencil.which)
@@ -112,7 +117,10 @@ class Referee:
             return Gap(np.inf, 0.0, *scales, basis.W[:, :0])
         if not np.isfinite(uncertainty):
             return Gap(0.0, np.inf, *scales, basis.W[:, :0])
-        search = _Search(self.pencil, basis, start_block(self.pencil, STARTS, rng))
+        start = start_block(self.pencil, STARTS, rng)
+        if seen is not None:
+            start = np.hstack([seen, start[:, : STARTS - seen.shape[1]]])
+        search = _Search(self.pencil, basis, start)
         for _ in range(steps):
             leading, vectors, rest = search.ends()
             E, BE, norms = self._solve(rest)

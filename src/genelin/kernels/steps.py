@@ -11,9 +11,14 @@ from numba import njit
 
 __all__ = ["dense_steps", "sparse_steps"]
 
-compiled = njit(
-    cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "arcp", "nsz"}
-)
+
+def compiled(function):
+    """Compile on first use; keep the result on disk where there is a place for it."""
+    loosely = {"reassoc", "contract", "arcp", "nsz"}
+    try:
+        return njit(cache=True, nogil=True, error_model="numpy", fastmath=loosely)(function)
+    except RuntimeError:  # neither the package nor the user's cache folder can be written to
+        return njit(nogil=True, error_model="numpy", fastmath=loosely)(function)
 
 
 @compiled

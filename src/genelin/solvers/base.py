@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,8 @@ class LinearSolver(ABC):
 
     All solvers work on the correction c = u₁ − u₀, which solves Bc = b − Bu₀ from zero: a warm
     start then costs no digits, however close u₀ is. A block-diagonal B is solved block by block.
+    A solver that is `trusted` measures its error so well that residuals are verified with it;
+    those of other solvers are verified with `CG`.
 
     Examples
     --------
@@ -41,6 +43,8 @@ class LinearSolver(ABC):
     >>> np.round(sol.value, 6).tolist()
     [1.0, 1.0]
     """
+
+    trusted: ClassVar[bool] = False
 
     @abstractmethod
     def _prepare(self, operator: Operator) -> Any:

@@ -20,6 +20,8 @@ __all__ = ["SpectralBounds", "spectral_bounds"]
 class SpectralBounds:
     """lower ≤ λ_min and λ_max ≤ upper; `known` tells whether the lower one is more than a guess.
 
+    `singular`: B is semidefinite to rounding, and the bounds are those on its range.
+
     Examples
     --------
     >>> SpectralBounds(lower=0.5, upper=8.0, known=True).kappa
@@ -29,6 +31,7 @@ class SpectralBounds:
     lower: float
     upper: float
     known: bool
+    singular: bool = False
 
     @property
     def kappa(self) -> float:
@@ -72,9 +75,10 @@ def spectral_bounds(
     if known > 0:
         return SpectralBounds(known, max(largest, known), True)
     floor = operator.shape[0] * EPS * largest
-    if smallest < floor:  # semidefinite to rounding: look at its range only
+    singular = smallest < floor
+    if singular:  # semidefinite to rounding: look at its range only
         smallest, largest = _lanczos(operator, prepared, operator @ start, steps, False)
-    return SpectralBounds(0.9 * max(smallest, floor), largest, False)
+    return SpectralBounds(0.9 * max(smallest, floor), largest, False, singular)
 
 
 def _lanczos(

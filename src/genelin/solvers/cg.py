@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -53,6 +53,7 @@ class CG(IterativeSolver):
     [1.0, 1.0]
     """
 
+    trusted: ClassVar[bool] = True
     preconditioner: Preconditioner | Literal["auto"] | None = "auto"
 
     def __post_init__(self) -> None:

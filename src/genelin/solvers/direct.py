@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -49,6 +49,8 @@ class Direct(LinearSolver):
     >>> direct.solve(state, np.ones(2), np.zeros(2), reduction=0.0).value.tolist()
     [0.5, 0.25]
     """
+
+    trusted: ClassVar[bool] = True
 
     def _prepare(self, operator: Operator) -> DirectState:
         entries = operator.entries()

@@ -46,6 +46,7 @@ class StochasticSolver(GradientSolver):
     batch: int | None = None
     sampling: Literal["norms", "uniform"] = "norms"
     seed: int = 0
+    trusted: ClassVar[bool] = True
     memory: ClassVar[int] = 0  # earlier epochs to which a new one is made conjugate
 
     def __post_init__(self) -> None:
@@ -86,7 +87,8 @@ class StochasticSolver(GradientSolver):
     ) -> SpectralBounds:
         """Bounds as given, or by Lanczos on a sample of rows, whose spectrum is wider if anything.
 
-        No eigenvalue lies below the smallest diagonal entry, which a sample may have missed.
+        All rows are asked where the sample does not tell columns apart. The smallest eigenvalue is
+        at most the smallest diagonal entry, which a sample may have missed.
         """
         if self.bounds is not None:
             return SpectralBounds(*self.bounds, known=True)
@@ -95,6 +97,8 @@ class StochasticSolver(GradientSolver):
             return spectral_bounds(operator)
         drawn = np.sort(rng.choice(rows.n, size, replace=False))
         bounds = spectral_bounds(operator.on_rows(drawn))
+        if bounds.singular:
+            return spectral_bounds(operator)
         diagonal = operator.diagonal()
         if bounds.known or diagonal is None or not np.any(diagonal > 0):
             return bounds
