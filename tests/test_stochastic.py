@@ -87,11 +87,19 @@ def test_a_sample_of_n_rows_has_them_all():
         assert np.any(np.diff(sample.rows) != 1)
 
 
+def test_samples_do_not_follow_a_period_in_the_rows():
+    """Every fourth row is another kind: a quarter of the rows holds all kinds."""
+    X = np.tile(np.eye(4), (500, 1))
+    for by_norm in (False, True):
+        sample = Gram(X).row_blocks().sample(500, np.random.default_rng(0), by_norm)
+        assert np.all(np.bincount(sample.rows % 4, minlength=4) > 80)
+
+
 def test_reading_rows_is_counted_in_fractions_of_a_pass():
     X = RNG.standard_normal((400, 5))
     counter = Counter(data_size=X.size)
     rows = Counting(Gram(X), counter).row_blocks()
-    rows.averaged_steps(np.ones((5, 2)), rows.sample(100, RNG, by_norm=False), 0.01, 1)
+    rows.averaged_steps(np.ones((5, 2)), rows.sample(100, RNG, by_norm=True), 0.01, 1)
     assert counter.passes == pytest.approx(1.25)  # the norms, and a quarter
     assert counter.flops > 0
 

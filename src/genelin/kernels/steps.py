@@ -23,7 +23,7 @@ def compiled(function):
 
 @compiled
 def _add(total, factor, G):
-    """Total ← total + factor·G, in the columns of `total`."""
+    """Add factor·G to `total`, in the columns that it has."""
     for j in range(total.shape[0]):
         for q in range(total.shape[1]):
             total[j, q] += factor * G[j, q]

@@ -92,23 +92,26 @@ class RowSum:
             parts.append(np.maximum(squares, 0.0))
         return np.concatenate(parts)
 
+    @cached_property
+    def _shares(self) -> Vector:
+        """‖x₁‖² + … + ‖xᵢ‖², by which rows are drawn."""
+        return np.cumsum(self.squared_norms)
+
     def sample(self, size: int, rng: np.random.Generator, by_norm: bool) -> Sample:
-        """Draw rows, alike or in proportion to ‖xᵢ‖², as evenly as their number allows.
+        """Draw rows, alike or in proportion to ‖xᵢ‖²: one from each of `size` equal parts.
 
         Rows that are neighbours in memory are drawn in short runs, and the runs are shuffled.
         """
-        squares = self.squared_norms
-        if by_norm and squares.any():
-            shares = np.cumsum(squares)
-            places = (np.arange(size) + rng.random()) * (shares[-1] / size)
-            rows = np.searchsorted(shares, places, side="right").clip(max=self.n - 1)
-            weights = np.full(size, self.weight * shares[-1] / self.n)
-            weights /= np.where(squares[rows] > 0, squares[rows], np.inf)
+        parts = (np.arange(size) + rng.random(size)) / size
+        if by_norm and self._shares[-1] > 0:
+            rows = np.searchsorted(self._shares, parts * self._shares[-1], side="right")
+            squares = self.squared_norms[rows.clip(max=self.n - 1)]
+            mean = self.weight * self._shares[-1] / self.n
+            weights = np.divide(mean, squares, out=np.zeros(size), where=squares > 0)
         else:
-            rows = (np.arange(size) * (self.n / size) + rng.random() * self.n).astype(np.int64)
-            rows, weights = rows % self.n, np.full(size, self.weight)
+            rows, weights = (parts * self.n).astype(np.int64), np.full(size, self.weight)
         order = _shuffled_runs(size, self._run, rng)
-        return Sample(rows[order], weights[order])
+        return Sample(rows.clip(max=self.n - 1)[order], weights[order])
 
     @property
     def best_batch(self) -> int:
@@ -184,9 +187,8 @@ class RowSum:
         mean = self._mean
         if mean is not None and self._factors is not None:
             mean = mean * self._factors
-        sparing = -(
-            -self.d * self.n // (X.nnz * batch + 1)
-        )  # an iterate costs as much as its steps
+        # To add an iterate costs d·k: as much as the steps in between, or less.
+        sparing = -(-self.d * self.n // (X.nnz * batch + 1))
         stride = max(1, min(max(sparing, 8 // batch), tail // 64))
 
         def average(r: Block) -> Block:

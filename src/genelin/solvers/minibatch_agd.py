@@ -32,7 +32,7 @@ class MinibatchAGD(StochasticSolver):
     >>> from genelin import operators, solvers
     >>> X = np.random.default_rng(0).standard_normal((2000, 5))
     >>> B, agd = operators.Gram(X, reg=0.1), solvers.MinibatchAGD(batch=200)
-    >>> solution = agd.solve(agd.init(B), B @ np.ones(5), np.zeros(5), reduction=1e-12)
+    >>> solution = agd.solve(agd.init(B), B @ np.ones(5), np.zeros(5), reduction=1e-14)
     >>> solution.value.round(6).tolist()
     [1.0, 1.0, 1.0, 1.0, 1.0]
     """

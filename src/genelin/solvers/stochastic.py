@@ -21,8 +21,6 @@ from genelin.solvers.gradient import GradientSolver, GradientState, energies, qu
 
 __all__ = ["Pace", "RowState", "StochasticSolver"]
 
-LONGEST = 2**22  # rows of an epoch: their numbers are held in memory
-
 
 @dataclass(frozen=True)
 class RowState(GradientState):
@@ -106,7 +104,7 @@ class StochasticSolver(GradientSolver):
 
     @abstractmethod
     def _epoch(self, state: RowState, r: Block, pace: Pace) -> Block:
-        """P ≈ B⁻¹r from a sample of about `pace.rows` rows."""
+        """An approximation p of B⁻¹r from a sample of about `pace.rows` rows."""
 
     @abstractmethod
     def _first_pace(self, state: RowState) -> Pace:
@@ -117,7 +115,7 @@ class StochasticSolver(GradientSolver):
         """Whether an epoch is long enough for the slowest direction that the bounds allow."""
 
     def corrections(self, state: RowState, r0: Block) -> Iterator[Step]:
-        """P ← epoch(r), conjugate to the last ones; c ← c + αp, r ← r − αBp with the best α."""
+        """An epoch's p, conjugate to the last ones; c ← c + αp, r ← r − αBp with the best α."""
         B, bounds, pace = state.operator, state.bounds, self._first_pace(state)
         c, r, past = np.zeros_like(r0), r0, deque[Direction](maxlen=self.memory)
         while True:
@@ -199,9 +197,6 @@ class Pace:
         if self.gains is not None and np.any(gains > 0.25 * self.gains):
             self.rows = min(2 * self.rows, self.most)
         self.gains = gains
-
-    def __post_init__(self) -> None:
-        self.rows, self.most = min(self.rows, LONGEST), min(self.most, LONGEST)
 
     def shorten(self) -> None:
         """Halve the steps."""

@@ -10,6 +10,8 @@ from genelin.solvers.stochastic import Pace, RowState, StochasticSolver
 
 __all__ = ["ASVRG", "SVRG"]
 
+LONGEST = 2**22  # rows of an epoch: their numbers are held in memory
+
 
 @dataclass(frozen=True)
 class SVRG(StochasticSolver):
@@ -35,7 +37,7 @@ class SVRG(StochasticSolver):
     >>> from genelin import operators, solvers
     >>> X = np.random.default_rng(0).standard_normal((2000, 5))
     >>> B, svrg = operators.Gram(X, reg=0.1), solvers.SVRG()
-    >>> solution = svrg.solve(svrg.init(B), B @ np.ones(5), np.zeros(5), reduction=1e-12)
+    >>> solution = svrg.solve(svrg.init(B), B @ np.ones(5), np.zeros(5), reduction=1e-14)
     >>> solution.value.round(6).tolist()
     [1.0, 1.0, 1.0, 1.0, 1.0]
     """
@@ -46,9 +48,9 @@ class SVRG(StochasticSolver):
         The residual reads all rows anyway, so that an epoch of a quarter of them costs little.
         """
         n, kappa = state.rows.n, self._row_kappa(state)
-        rows = min(n, max(8 * kappa, min(n / 4, 64 * kappa)))
+        rows = min(n, max(8 * kappa, min(n / 4, 64 * kappa)), LONGEST)
         first = max(int(rows), 64 * self._batch(state))
-        return Pace(first, max(first, int(16 * kappa)))
+        return Pace(first, max(first, int(min(16 * kappa, LONGEST))))
 
     def _epoch(self, state: RowState, r: Block, pace: Pace) -> Block:
         """The mean of steps of length 1/(2·smoothness), shorter where the pace says so."""
