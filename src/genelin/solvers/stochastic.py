@@ -36,8 +36,8 @@ class StochasticSolver(GradientSolver):
     """Epochs that read samples of rows, between exact residuals that read all of them.
 
     An epoch finds p ≈ B⁻¹r from a sample. One product Bp then gives the best multiple of p, the
-    new residual, and the exact decrease of the error: randomness decides how fast a solve is,
-    never whether its answer can be trusted.
+    new residual, and the exact decrease of the error. A solve ends when ‖r‖²/λ_min, or what the
+    decrease of two epochs says of the error left, meets δ.
     """
 
     max_iter: int = 1000
