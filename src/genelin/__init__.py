@@ -19,6 +19,7 @@ _HOMES = {
     "CCASolution": "genelin.results",
     "ConvergenceWarning": "genelin.errors",
     "Cost": "genelin.results",
+    "Davidson": "genelin.eigen.davidson",
     "Dense": "genelin.eigen.dense",
     "EigenSolution": "genelin.results",
     "GenELin": "genelin.eigen.genelin",
@@ -48,6 +49,7 @@ __all__ = [
     "CCASolution",
     "ConvergenceWarning",
     "Cost",
+    "Davidson",
     "Dense",
     "EigenSolution",
     "GenELin",
@@ -75,6 +77,7 @@ if TYPE_CHECKING:
     from genelin import measures, operators, solvers
     from genelin.eigen import theory
     from genelin.eigen.ccalin import CCALin
+    from genelin.eigen.davidson import Davidson
     from genelin.eigen.dense import Dense
     from genelin.eigen.genelin import GenELin
     from genelin.eigen.genelink import GenELinK

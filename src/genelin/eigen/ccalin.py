@@ -17,7 +17,7 @@ from genelin.operators import Operator
 from genelin.problems import Pencil, TwoView
 from genelin.results import CCASolution, Status, Trace
 
-__all__ = ["CCALin", "canonical_solution"]
+__all__ = ["CCALin", "canonical_solution", "halves", "mirrored"]
 
 
 @dataclass(frozen=True)
@@ -132,6 +132,21 @@ def _block_basis(pencil: Pencil, sigma: Vector, Phi: Block, Psi: Block) -> RitzB
     W = np.block([[Phi, -Phi], [Psi, Psi]]) / np.sqrt(2.0)
     products = Products(W, pencil.A @ W, pencil.B @ W)
     return RitzBasis(products, np.concatenate([sigma, -sigma]))
+
+
+def mirrored(pencil: Pencil, pairs: RitzBasis) -> RitzBasis:
+    """Pairs (φ; ψ)/√2 with values σ, followed by (−φ; ψ)/√2 with values −σ."""
+    flip = np.ones((pencil.d, 1))
+    flip[: pencil.B.diagonal_blocks[0].shape[0]] = -1.0
+    parts = pairs.products
+    image = Products(flip * parts.V, -flip * parts.AV, flip * parts.BV)
+    return RitzBasis(parts.beside(image), np.concatenate([pairs.theta, -pairs.theta]))
+
+
+def halves(pencil: Pencil, W: Block) -> tuple[Block, Block]:
+    """Weights φ and ψ from vectors (φ; ψ)/√2."""
+    Phi, Psi = np.split(np.sqrt(2.0) * W, [pencil.B.diagonal_blocks[0].shape[0]])
+    return Phi, Psi
 
 
 def canonical_solution(

@@ -27,7 +27,7 @@ from genelin.problems import Pencil
 from genelin.results import Cost, LinearSolution, Record, Status, Trace
 from genelin.solvers import CG, LinearSolver, as_solver, check_count
 
-__all__ = ["Callback", "Iteration", "Meter", "Outcome", "run"]
+__all__ = ["Callback", "Iteration", "Meter", "Outcome", "guarded", "run"]
 
 Callback = Callable[[Record, Block], Any]
 PATIENCE = 50  # outer iterations without one per cent of progress
@@ -148,11 +148,11 @@ def run(
         inner, theta = solution.iterations, shown(basis.theta[:k])
         meter.counter.flops += settings.dense_flops(pencil.d, basis.W.shape[1], inner)
         relative = float(estimates[:k].max()) / _largest(theta)
-        records.append(meter.record(t + 1, inner, relative, _guarded(theta)))
+        records.append(meter.record(t + 1, inner, relative, guarded(theta)))
         reason = monitor.spent(records[-1])
         if part is pencil and reason is not Status.FIXED_ITERATIONS:
             reason = monitor.verdict(pencil, records[-1], basis, solution.converged)
-        if callback is not None and callback(records[-1], _guarded(basis.W[:, :k])):
+        if callback is not None and callback(records[-1], guarded(basis.W[:, :k])):
             reason = Status.STOPPED
         if reason is None and part is not pencil:
             subsets.heed(relative)
@@ -179,7 +179,7 @@ def run(
         return Outcome(pairs, residuals, gap, status, Trace(records), referee)
 
 
-def _guarded(values: Block) -> Block:
+def guarded(values: Block) -> Block:
     """A view that a callback cannot write to."""
     view = values.view()
     view.flags.writeable = False

@@ -16,7 +16,6 @@ from genelin.solvers import CG, LinearSolver
 
 __all__ = ["Gap", "Referee"]
 
-LOOSE = 0.1  # δ of the referee's solves: norms are bounded within 5 %
 STARTS = 8  # random vectors with which the search for the next pair begins
 
 
@@ -74,25 +73,33 @@ class Referee:
         solver = CG()
         return solver, solver.init(self.pencil.B)
 
-    def _solve(self, R: Block, rounding: Any = 0.0) -> tuple[Block, Block, Vector]:
+    def _solve(
+        self, R: Block, rounding: Any = 0.0, enough: float = 0.0
+    ) -> tuple[Block, Block, Vector]:
         """E ≈ B⁻¹R, BE, and upper bounds on ‖r‖ in the B⁻¹-norm (inf where CG gave up).
 
-        Columns shorter than `rounding` are noise, of which a semidefinite B need not have any
-        part in its range: they are taken as far as they go.
+        Bounds are within 5 %, or at most `enough`. Columns shorter than `rounding` are noise, of
+        which a semidefinite B need not have any part in its range: they are taken as far as they
+        go.
         """
         solver, state = self._trusted
-        solution = solver.solve(state, R, np.zeros_like(R), LOOSE, residual=R)
-        E = solution.value
-        left = R - self.pencil.B @ E if solution.residual is None else solution.residual
-        decrease = np.maximum(column_dots(E, R + left), 0.0)
-        norms = np.sqrt(decrease / (1.0 - LOOSE))
-        norms[~solution.met & (column_norms(R) > rounding)] = np.inf
-        return E, R - left, norms
+        energy = solver.energy(state, R, enough**2)
+        norms = np.sqrt(energy.bounds)
+        norms[~energy.met & (column_norms(R) > rounding)] = np.inf
+        return energy.solution, energy.product, norms
 
     def residuals(self, basis: RitzBasis) -> Vector:
         """Upper bounds on ‖Aw − θBw‖ in the B⁻¹-norm, from a fresh solve."""
+        return self.verified(basis)[0]
+
+    def verified(self, basis: RitzBasis, enough: float = 0.0) -> tuple[Vector, Block]:
+        """Those bounds, and the corrections B⁻¹(Aw − θBw) that they come from.
+
+        They are within 5 %, or at most `enough`.
+        """
         sizes = column_norms(basis.AW) + np.abs(basis.theta) * column_norms(basis.BW)
-        return self._solve(basis.residual, 100 * EPS * sizes)[2]
+        corrections, _, norms = self._solve(basis.residual, 100 * EPS * sizes, enough)
+        return norms, corrections
 
     def gap(
         self,
@@ -119,7 +126,7 @@ class Referee:
             return Gap(0.0, np.inf, *scales, basis.W[:, :0])
         start = start_block(self.pencil, STARTS, rng)
         if seen is not None:
-            start = np.hstack([seen, start[:, : STARTS - seen.shape[1]]])
+            start = np.hstack([seen, start[:, : max(STARTS - seen.shape[1], 2)]])
         search = _Search(self.pencil, basis, start)
         for _ in range(steps):
             leading, vectors, rest = search.ends()

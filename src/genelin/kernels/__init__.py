@@ -1,5 +1,16 @@
 """Compiled inner loops (Numba) on plain arrays; imported where they are first used."""
 
+from genelin.kernels.products import cross_times, times
 from genelin.kernels.steps import dense_steps, sparse_steps
+from genelin.kernels.updates import advance, dots, shifted_dots, turn
 
-__all__ = ["dense_steps", "sparse_steps"]
+__all__ = [
+    "advance",
+    "cross_times",
+    "dense_steps",
+    "dots",
+    "shifted_dots",
+    "sparse_steps",
+    "times",
+    "turn",
+]

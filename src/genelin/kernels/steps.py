@@ -1,24 +1,16 @@
 """Stochastic steps c ← c − η(Hc − r), H = Σ ωᵢ xᵢxᵢᵀ / b + reg·I over a batch of b rows.
 
 Both kernels add up iterates for their mean: from step `tail` on, the iterate after every
-`stride`-th step. Rounding may be reordered, but NaN and inf stay what they are.
+`stride`-th step.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from genelin.kernels.compiled import compiled
 
 __all__ = ["dense_steps", "sparse_steps"]
-
-
-def compiled(function):
-    """Compile on first use; keep the result on disk where there is a place for it."""
-    loosely = {"reassoc", "contract", "arcp", "nsz"}
-    try:
-        return njit(cache=True, nogil=True, error_model="numpy", fastmath=loosely)(function)
-    except RuntimeError:  # neither the package nor the user's cache folder can be written to
-        return njit(nogil=True, error_model="numpy", fastmath=loosely)(function)
 
 
 @compiled

@@ -9,8 +9,9 @@ from scipy.linalg import eigh
 
 from genelin.errors import not_positive_definite
 from genelin.linalg.columns import EPS, Block, column_dots
+from genelin.linalg.tall import tall_dot, tall_times
 
-__all__ = ["orthonormalise"]
+__all__ = ["orthonormalise", "sweep"]
 
 SWEEPS = 6
 
@@ -45,31 +46,31 @@ def orthonormalise(
     wanted = Z.shape[1]
     if wanted == 0:
         return Z, Z
-    W, BW, weakest = _sweep(Z, B @ Z if BZ is None else BZ, drop)
+    W, BW, weakest = sweep(Z, B @ Z if BZ is None else BZ, drop)
     for _ in range(SWEEPS):
         if weakest > 0.1:
             break
         # Combinations of near-dependent columns carry their rounding: multiply afresh then.
-        W, BW, weakest = _sweep(W, BW if weakest > 1e-4 else B @ W)
+        W, BW, weakest = sweep(W, BW if weakest > 1e-4 else B @ W)
     missing = wanted - W.shape[1]
     if missing > 0 and spare is not None:
         return _fill(W, BW, B, spare, missing)
     return W, BW
 
 
-def _sweep(Z: Block, BZ: Block, drop: float = 0.0) -> tuple[Block, Block, float]:
+def sweep(Z: Block, BZ: Block, drop: float = 0.0) -> tuple[Block, Block, float]:
     """One pass: W, BW and the smallest eigenvalue of the scaled Gram matrix that was kept."""
     squares = column_dots(Z, BZ)
     _refuse_negative(squares.min(initial=0.0), squares.max(initial=0.0))
     lengths = np.sqrt(np.maximum(squares, 0.0))
     scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-    gram = (Z.T @ BZ) * scale * scale[:, None]
+    gram = tall_dot(Z, BZ) * scale * scale[:, None]
     weights, U = eigh((gram + gram.T) / 2, check_finite=False)
     _refuse_negative(weights[0], weights[-1])
     kept = weights > max(10 * len(weights) * EPS, drop) * weights[-1]
     T = scale[:, None] * U[:, kept] / np.sqrt(weights[kept])
     weakest = float(weights[kept][0]) if kept.any() else 1.0
-    return Z @ T, BZ @ T, weakest
+    return tall_times(Z, T), tall_times(BZ, T), weakest
 
 
 def _fill(W: Block, BW: Block, B: Any, spare: Block, missing: int) -> tuple[Block, Block]:

@@ -49,6 +49,7 @@ class Operator(ABC):
     - `row_blocks()`: the sum over rows of data that this operator is, or None;
     - `n_rows` of the data behind it (0: there are none), and `on_rows(rows)`: the same operator
       from some of them;
+    - `lowered()`: the same operator in single precision where that is cheaper, or None;
     - `flops` per column and `reads`, stored numbers read per application: its cost.
 
     Examples
@@ -60,7 +61,7 @@ class Operator(ABC):
     ([3.0, 4.0], [2.0, 3.0], 8.0)
     """
 
-    dtype = np.dtype(np.float64)
+    dtype: np.dtype[Any] = np.dtype(np.float64)
     flops: float = 0.0
     reads: float = 0.0
     lambda_min_bound: float = 0.0
@@ -83,7 +84,7 @@ class Operator(ABC):
             raise ValueError(
                 f"operator of shape {self.shape} cannot be applied to an array of shape {V.shape}"
             )
-        V = V.astype(np.float64, copy=False)
+        V = V.astype(self.dtype, copy=False)
         return self._apply(V[:, None])[:, 0] if V.ndim == 1 else self._apply(V)
 
     @property
@@ -101,6 +102,10 @@ class Operator(ABC):
 
     def row_blocks(self) -> RowSum | None:
         """The operator as a sum over rows of data, or None."""
+        return None
+
+    def lowered(self) -> Operator | None:
+        """The same operator in float32, for solves of a few digits; None where it has none."""
         return None
 
     def on_rows(self, rows: Any) -> Operator:

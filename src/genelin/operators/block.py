@@ -52,6 +52,15 @@ class BlockDiagonal(Operator):
         known = [part for part in parts if part is not None]
         return np.concatenate(known) if len(known) == len(parts) else None
 
+    def lowered(self) -> BlockDiagonal | None:
+        """The blocks in float32, if all of them can be had so."""
+        blocks = [block.lowered() for block in self.diagonal_blocks]
+        if any(block is None for block in blocks):
+            return None
+        twin = BlockDiagonal(tuple(block for block in blocks if block is not None))
+        twin.dtype = np.dtype(np.float32)
+        return twin
+
 
 class Compressed(Operator):
     """LᵀCR for an operator C and bases L and R (None: the identity).
@@ -116,6 +125,15 @@ class OffDiagonal(Operator):
 
     def _apply(self, V: Block) -> Block:
         return np.vstack(self.cross.both(*np.split(V, [self.cross.shape[0]])))
+
+    def lowered(self) -> OffDiagonal | None:
+        """The pair in float32, if the cross-covariance can be had so."""
+        cross = self.cross.lowered()
+        if not isinstance(cross, Cross):
+            return None
+        twin = OffDiagonal(cross)
+        twin.dtype = np.dtype(np.float32)
+        return twin
 
     def diagonal(self) -> Vector:
         """Zeros."""

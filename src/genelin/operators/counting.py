@@ -61,7 +61,7 @@ class Counting(Operator):
     def __init__(self, operator: Operator, counter: Counter) -> None:
         super().__init__(operator.shape)
         self._operator, self._counter = operator, counter
-        self.flops, self.reads = operator.flops, operator.reads
+        self.dtype, self.flops, self.reads = operator.dtype, operator.flops, operator.reads
         self.lambda_min_bound, self.n_rows = operator.lambda_min_bound, operator.n_rows
         self.diagonal_blocks = tuple(Counting(b, counter) for b in operator.diagonal_blocks)
 
@@ -72,6 +72,11 @@ class Counting(Operator):
     def _apply_transposed(self, V: Block) -> Block:
         self._counter.add(self._operator, V.shape[1])
         return self._operator._apply_transposed(V)
+
+    def lowered(self) -> Counting | None:
+        """The operator inside in float32, on the same meter."""
+        inner = self._operator.lowered()
+        return None if inner is None else Counting(inner, self._counter)
 
     def diagonal(self) -> Vector | None:
         """The diagonal of the operator inside."""

@@ -12,6 +12,7 @@ from scipy import sparse
 from genelin.linalg.columns import Block, Vector
 from genelin.operators.base import Entries, Operator
 from genelin.operators.convert import as_rows
+from genelin.operators.products import cross_times, times
 from genelin.operators.row_sum import RowSum
 from genelin.operators.rows import RowBlock, Rows
 
@@ -94,19 +95,21 @@ class Gram(Operator):
         U = _scaled(V, self._factors)
         out: Block
         if self._moment is not None:
-            out = self._moment @ U
+            out = times(self._moment, U)
             if self._mean is not None:
-                out = out - np.outer(self._mean, self._mean @ U)
+                out -= np.outer(self._mean, self._mean @ U)
         else:
-            out = np.zeros((self.shape[0], U.shape[1]))
+            out = np.zeros((self.shape[0], U.shape[1]), U.dtype)
             for start, stop in self.rows.limits(U.shape[1]):
                 block = self.rows.block(start, stop, self._mean)
-                out += block.transposed_dot(block.dot(U))
+                out += cross_times(block, block, U)
             out /= self.rows.n
         out = _scaled(out, self._factors)
         if self.weight != 1.0:
-            out = out * self.weight
-        return out + self.reg * V if self.reg else out
+            out *= self.weight
+        if self.reg:
+            out += self.reg * V
+        return out
 
     def diagonal(self) -> Vector:
         """Variances (or mean squares) of the columns, plus the ridge."""
@@ -133,6 +136,19 @@ class Gram(Operator):
         part._variance = part.rows.mean_square_about(centre)
         part.reads, part.flops = float(part.rows.stored), 4.0 * part.rows.stored
         return part
+
+    def lowered(self) -> Gram | None:
+        """The same operator in float32; None where dense data would have to be copied."""
+        if self._moment is None and not self.rows.is_sparse:
+            return None
+        twin = copy(self)
+        twin.dtype = np.dtype(np.float32)
+        if self._moment is None:
+            twin.rows = self.rows.lowered
+        else:
+            twin._moment = self._moment.astype(np.float32)
+        twin._mean, twin._factors = _lowered(self._mean), _lowered(self._factors)
+        return twin
 
     def formed(self) -> Gram:
         """The same operator with XᵀX/n formed, so that products no longer read the data.
@@ -205,6 +221,7 @@ class Cross(Operator):
             resolve_scale(self.y, y_scale, center, "Y"),
         )
         self._moment: Any = None  # XᵀY/n once formed
+        self._transposed: Any = None  # and its transpose, by rows
         self.setup_flops = 0.0
         self.n_rows = self.x.n
         self.reads = float(self.x.stored + self.y.stored)
@@ -228,25 +245,26 @@ class Cross(Operator):
 
     def _stream(self, Ux: Block, Uy: Block) -> tuple[Block, Block]:
         """Through the rows, in blocks short enough for both views."""
-        to_x, to_y = np.zeros((self.shape[0], Uy.shape[1])), np.zeros((self.shape[1], Ux.shape[1]))
+        to_x = np.zeros((self.shape[0], Uy.shape[1]), self.dtype)
+        to_y = np.zeros((self.shape[1], Ux.shape[1]), self.dtype)
         columns = max(Ux.shape[1], Uy.shape[1])
         shorter = min((self.x, self.y), key=lambda rows: next(rows.limits(columns))[1])
         for start, stop in shorter.limits(columns):
             x_rows = self.x.block(start, stop, self._means[0])
             y_rows = self.y.block(start, stop, self._means[1])
             if Uy.shape[1]:
-                to_x += x_rows.transposed_dot(y_rows.dot(Uy))
+                to_x += cross_times(x_rows, y_rows, Uy)
             if Ux.shape[1]:
-                to_y += y_rows.transposed_dot(x_rows.dot(Ux))
+                to_y += cross_times(y_rows, x_rows, Ux)
         return to_x / self.x.n, to_y / self.x.n
 
     def _multiply(self, Ux: Block, Uy: Block) -> tuple[Block, Block]:
         """By the formed matrix."""
-        to_x, to_y = self._moment @ Uy, self._moment.T @ Ux
+        to_x, to_y = times(self._moment, Uy), times(self._transposed, Ux)
         x_mean, y_mean = self._means
         if x_mean is not None and y_mean is not None:
-            to_x = to_x - np.outer(x_mean, y_mean @ Uy)
-            to_y = to_y - np.outer(y_mean, x_mean @ Ux)
+            to_x -= np.outer(x_mean, y_mean @ Uy)
+            to_y -= np.outer(y_mean, x_mean @ Ux)
         return to_x, to_y
 
     def _apply(self, V: Block) -> Block:
@@ -268,7 +286,25 @@ class Cross(Operator):
             twin._moment = _accumulate(self.x, self.y, *self._means)
             twin._means = (None, None)
             twin.setup_flops = 2.0 * min(self.x.stored * self.y.d, self.y.stored * self.x.d)
+        twin._transposed = twin._moment.T
+        if sparse.issparse(twin._moment):
+            twin._transposed = twin._transposed.tocsr()
         twin.reads, twin.flops = 0.0, 2.0 * _stored(twin._moment)
+        return twin
+
+    def lowered(self) -> Cross | None:
+        """The same operator in float32; None where dense data would have to be copied."""
+        if self._moment is None and not (self.x.is_sparse and self.y.is_sparse):
+            return None
+        twin = copy(self)
+        twin.dtype = np.dtype(np.float32)
+        if self._moment is None:
+            twin.x, twin.y = self.x.lowered, self.y.lowered
+        else:
+            twin._moment = self._moment.astype(np.float32)
+            twin._transposed = self._transposed.astype(np.float32)
+        twin._means = _lowered(self._means[0]), _lowered(self._means[1])
+        twin._factors = _lowered(self._factors[0]), _lowered(self._factors[1])
         return twin
 
     def dense(self) -> Block:
@@ -301,6 +337,10 @@ def _product(x_rows: RowBlock, y_rows: RowBlock) -> Block:
         return x_rows.transposed_dot(np.asarray(y_rows.matrix, dtype=np.float64))
     moment: Block = y_rows.transposed_dot(np.asarray(x_rows.matrix, dtype=np.float64)).T
     return moment
+
+
+def _lowered(v: Any) -> Any:
+    return None if v is None else v.astype(np.float32)
 
 
 def _stored(M: Any) -> int:

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from genelin.linalg.columns import Block, Vector
 from genelin.operators.base import Entries, Operator
+from genelin.operators.products import times
 
 __all__ = ["FunctionOperator", "Identity", "MatrixOperator", "Shifted"]
 
@@ -32,8 +33,7 @@ class MatrixOperator(Operator):
         self.reads, self.flops = float(stored), 2.0 * stored
 
     def _apply(self, V: Block) -> Block:
-        product: Block = self.matrix @ V
-        return product
+        return times(self.matrix, V)
 
     def _apply_transposed(self, V: Block) -> Block:
         product: Block = self.matrix.T @ V
@@ -46,6 +46,12 @@ class MatrixOperator(Operator):
     def entries(self) -> Entries:
         """The matrix itself."""
         return Entries(self.matrix)
+
+    def lowered(self) -> MatrixOperator:
+        """The same matrix in float32."""
+        twin = MatrixOperator(self.matrix.astype(np.float32))
+        twin.dtype = np.dtype(np.float32)
+        return twin
 
 
 class Identity(Operator):
@@ -65,6 +71,12 @@ class Identity(Operator):
 
     def _apply(self, V: Block) -> Block:
         return V.copy()
+
+    def lowered(self) -> Identity:
+        """The identity of float32 blocks."""
+        twin = Identity(self.shape[0])
+        twin.dtype = np.dtype(np.float32)
+        return twin
 
     def diagonal(self) -> Vector:
         """Ones."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from genelin.linalg.columns import EPS, Block, Vector
+from genelin.operators.products import times
 
 __all__ = ["RowBlock", "Rows"]
 
@@ -37,7 +38,7 @@ class RowBlock:
 
     def dot(self, V: Block) -> Block:
         """(X_b − 1μᵀ) V, of shape (rows, m)."""
-        T: Block = self.matrix @ V
+        T: Block = times(self.matrix, V)
         if self.mean is not None:
             T -= self.mean @ V
         return T
@@ -114,6 +115,11 @@ class Rows:
         shift = np.where(far, self.mean, 0.0)
         shifted = (X.data - shift[X.indices], X.indices, X.indptr)
         return Rows(sparse.csr_array(shifted, shape=X.shape, copy=False))
+
+    @cached_property
+    def lowered(self) -> Rows:
+        """The same data in float32."""
+        return Rows(self.matrix.astype(np.float32))
 
     def mean_square_about(self, centre: Vector) -> Vector:
         """Column means of squared distances from `centre`."""

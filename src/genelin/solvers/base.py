@@ -10,11 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from genelin.linalg import column_dots
 from genelin.linalg.columns import Block, Vector
 from genelin.operators import Operator, as_operator
 from genelin.results import LinearSolution
 
-__all__ = ["IterativeSolver", "LinearSolver", "Step", "check_count"]
+__all__ = ["Energy", "IterativeSolver", "LinearSolver", "Step", "check_count"]
+
+TENTH = 0.1  # δ of a solve that bounds a norm within 5 %
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,16 @@ class BlockState:
 
     states: tuple[Any, ...]
     splits: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Energy:
+    """Bounds on rᵀB⁻¹r, whether they can be trusted, and E ≈ B⁻¹R with BE behind them."""
+
+    bounds: Vector
+    met: NDArray[np.bool_]
+    solution: Block
+    product: Block
 
 
 class LinearSolver(ABC):
@@ -65,6 +78,28 @@ class LinearSolver(ABC):
         states = tuple(self.init(block) for block in operator.diagonal_blocks)
         return BlockState(states, tuple(np.cumsum(sizes)[:-1].tolist()))
 
+    def approximate_inverse(self, state: Any) -> Callable[[Block], Block] | None:
+        """M⁻¹ ≈ B⁻¹, cheap to apply, linear and positive definite; None where there is none.
+
+        Eigen methods precondition their own iterations with it.
+        """
+        if not isinstance(state, BlockState):
+            return self._approximate_inverse(state)
+        parts = [self.approximate_inverse(inner) for inner in state.states]
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
+            return None
+
+        def apply(R: Block) -> Block:
+            pieces = np.split(R, state.splits)
+            return np.vstack([part(piece) for part, piece in zip(known, pieces, strict=True)])
+
+        return apply
+
+    def _approximate_inverse(self, state: Any) -> Callable[[Block], Block] | None:
+        """The same for one block."""
+        return None
+
     def solve(
         self, state: Any, rhs: Any, x0: Any, reduction: float, residual: Block | None = None
     ) -> LinearSolution:
@@ -83,6 +118,30 @@ class LinearSolver(ABC):
         if not isinstance(state, BlockState):
             return self._advance(state, rhs, x0, reduction, residual)
         return self._solve_blocks(state, rhs, x0, reduction, residual)
+
+    def energy(self, state: Any, R: Block, enough: float = 0.0) -> Energy:
+        """Upper bounds on rᵀB⁻¹r for every column, within a tenth or at most `enough`."""
+        if not isinstance(state, BlockState):
+            return self._energy(state, R, enough)
+        pieces = np.split(R, state.splits)
+        parts = [
+            self.energy(inner, piece, enough / len(pieces))
+            for inner, piece in zip(state.states, pieces, strict=True)
+        ]
+        return Energy(
+            bounds=np.sum([part.bounds for part in parts], axis=0),
+            met=np.all([part.met for part in parts], axis=0),
+            solution=np.vstack([part.solution for part in parts]),
+            product=np.vstack([part.product for part in parts]),
+        )
+
+    def _energy(self, state: Any, R: Block, enough: float) -> Energy:
+        """The same for one block: by one solve, from zero."""
+        solution = self.solve(state, R, np.zeros_like(R), TENTH, residual=R)
+        E = solution.value
+        left = R - state.operator @ E if solution.residual is None else solution.residual
+        decrease = np.maximum(column_dots(E, R + left), 0.0)
+        return Energy(decrease / (1.0 - TENTH), solution.met, E, R - left)
 
     def _solve_blocks(
         self, state: BlockState, rhs: Block, x0: Block, reduction: float, residual: Block | None
@@ -169,3 +228,20 @@ class IterativeSolver(LinearSolver):
             check = t + max(1, t // 8)  # measuring costs: do it in every eighth step at most
         met = step.meets(reduction) | (t >= enough)
         return LinearSolution(x0 + step.correction, t, met, step.residual)
+
+    def _energy(self, state: Any, R: Block, enough: float) -> Energy:
+        """Iterate until what is missing of every column is small, or does not matter."""
+        if not R.any():
+            none = np.zeros(R.shape[1])
+            return Energy(none, none == 0, np.zeros_like(R), np.zeros_like(R))
+        check = 1
+        for t, step in enumerate(self.corrections(state, R), start=1):
+            if t < min(check, self.max_iter):
+                continue
+            decrease, missing = step.measure()
+            met = (missing <= TENTH * (decrease + missing)) | (decrease + missing <= enough)
+            if t >= self.max_iter or met.all():
+                break
+            check = t + max(1, t // 8)
+        E, left = step.correction, step.residual
+        return Energy(decrease + missing, met, E, state.operator @ E if left is None else R - left)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from genelin.errors import not_positive_definite
 from genelin.linalg import column_dots
-from genelin.linalg.columns import EPS, Block, Vector
+from genelin.linalg.columns import EPS, Block, Vector, large
 from genelin.operators import Operator
 from genelin.solvers.base import IterativeSolver, Step
 from genelin.solvers.bounds import spectral_bounds
@@ -75,6 +75,9 @@ class CG(IterativeSolver):
         bounds = spectral_bounds(operator, prepared, steps=60)
         return ConjugateState(operator, prepared, bounds.lower, bounds.upper)
 
+    def _approximate_inverse(self, state: ConjugateState) -> Callable[[Block], Block]:
+        return state.prepared.apply
+
     def corrections(self, state: ConjugateState, r0: Block) -> Iterator[Step]:
         """The textbook recurrence, until no column can move; those that are done stand still."""
         B, M = state.operator, state.prepared
@@ -83,18 +86,26 @@ class CG(IterativeSolver):
         p, rz = z.copy(), column_dots(r, z)
         p_length, rounding = rz, (10 * EPS) ** 2 * rz  # pᵀMp, and where a column is done
         radau = _Radau(state.lower, rz)
-        step = np.ones_like(rz)
+        step, compiled = np.ones_like(rz), large(c, r, p)
+        if compiled:
+            from genelin import kernels
         while step.any():
             Bp = B @ p
             step = _step_lengths(rz, column_dots(p, Bp), p_length, state.scale)
-            c += step * p
-            r -= step * Bp
+            if compiled:
+                kernels.advance(c, r, p, np.ascontiguousarray(Bp), step)
+            else:
+                c += step * p
+                r -= step * Bp
             z = M.apply(r)
             rz, previous = column_dots(r, z), rz
             rz[rz <= rounding] = 0.0
             conjugation = _ratio(rz, previous)
-            p *= conjugation
-            p += z
+            if compiled:
+                kernels.turn(p, z, conjugation)
+            else:
+                p *= conjugation
+                p += z
             p_length = rz + conjugation**2 * p_length
             radau.advance(step, conjugation, previous, rz)
             yield Step(c, radau.measure, r)

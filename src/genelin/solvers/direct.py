@@ -64,6 +64,9 @@ class Direct(LinearSolver):
             inverse = _subtract_rank_one(inverse, entries.minus)
         return DirectState(operator, inverse)
 
+    def _approximate_inverse(self, state: DirectState) -> Solve:
+        return state.inverse
+
     def _advance(
         self, state: DirectState, rhs: Block, x0: Block, reduction: float, residual: Block | None
     ) -> LinearSolution:

@@ -63,4 +63,8 @@ class Jacobi:
             )
         safe = np.where(diagonal > 0, diagonal, 1.0)
         inverse = (1.0 / safe)[:, None]
-        return Prepared(lambda R: R * inverse, float(safe.max()))
+
+        def apply(R: Block) -> Block:
+            return R * inverse.astype(R.dtype, copy=False)
+
+        return Prepared(apply, float(safe.max()))

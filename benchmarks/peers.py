@@ -1,0 +1,224 @@
+"""What an expert would run instead: SciPy, PRIMME, scikit-learn, cca-zoo and recipes by hand.
+
+A peer of a pencil is a function (A, B, k, which, tol) → vectors, a peer of two views one
+(X, Y, k, reg, tol) → (x_weights, y_weights). Recipes for dense views centre them, those for sparse
+views do not. PRIMME and cca-zoo are imported where they are called: neither is a dependency.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import linalg, sparse
+from scipy.sparse import linalg as splinalg
+
+__all__ = ["PENCIL", "VIEWS", "Counted", "data_pair", "gram_pair"]
+
+Pair = tuple[Any, Any]
+
+
+class Counted(splinalg.LinearOperator):
+    """A symmetric matrix of which only products are given; `columns` counts them."""
+
+    def __init__(self, matrix: Any) -> None:
+        super().__init__(np.dtype(float), matrix.shape)
+        self._matrix, self.columns = matrix, 0
+
+    def _matvec(self, v: Any) -> Any:
+        self.columns += 1
+        return self._matrix @ v
+
+    def _matmat(self, V: Any) -> Any:
+        self.columns += V.shape[1]
+        return self._matrix @ V
+
+    def _adjoint(self) -> Counted:
+        return self
+
+
+# Two views as the pencil A = [0 C; Cᵀ 0], B = diag(S_x, S_y), whose largest values are the
+# correlations.
+
+
+def gram_pair(X: Any, Y: Any, reg: float, center: bool = False) -> Pair:
+    """The pencil with its covariances formed, dense or sparse as the data are."""
+    n, (d_x, d_y) = X.shape[0], (X.shape[1], Y.shape[1])
+    if center:
+        X, Y = X - X.mean(axis=0), Y - Y.mean(axis=0)
+    C = X.T @ Y / n
+    if sparse.issparse(C):
+        S_x, S_y = X.T @ X / n, Y.T @ Y / n
+        ridge = reg * sparse.eye_array(d_x + d_y)
+        A = sparse.block_array([[None, C], [C.T, None]], format="csr")
+        return A, (sparse.block_diag([S_x, S_y]) + ridge).tocsr()
+    A = np.block([[np.zeros((d_x, d_x)), C], [C.T, np.zeros((d_y, d_y))]])
+    return A, linalg.block_diag(X.T @ X / n, Y.T @ Y / n) + reg * np.eye(d_x + d_y)
+
+
+def data_pair(X: Any, Y: Any, reg: float) -> Pair:
+    """The pencil as products with sparse data; the diagonal of B is known."""
+    n, d = X.shape[0], X.shape[1]
+    squares = [np.asarray(Z.multiply(Z).sum(axis=0)).ravel() for Z in (X, Y)]
+
+    def cross(V: Any) -> Any:
+        return np.concatenate([X.T @ (Y @ V[d:]), Y.T @ (X @ V[:d])]) / n
+
+    def covariances(V: Any) -> Any:
+        return np.concatenate([X.T @ (X @ V[:d]), Y.T @ (Y @ V[d:])]) / n + reg * V
+
+    shape = (d + Y.shape[1], d + Y.shape[1])
+    A, B = (
+        splinalg.LinearOperator(shape, matvec=product, matmat=product, dtype=float)
+        for product in (cross, covariances)
+    )
+    B.diagonal = lambda: np.concatenate(squares) / n + reg
+    return A, B
+
+
+def _views(peer: Callable[..., Any], pair: Callable[..., Pair]) -> Callable[..., Pair]:
+    """The peer of two views that solves their pencil."""
+
+    def solve(X: Any, Y: Any, k: int, reg: float, tol: float) -> Pair:
+        V = peer(*pair(X, Y, reg), k, "LA", tol)
+        return V[: X.shape[1]], V[X.shape[1] :]
+
+    return solve
+
+
+# Pencils. Jacobi is applied by scaling B to a unit diagonal: the same iterates, and tolerances
+# that mean more. Where only products with B are known, there is no scaling.
+
+
+def _jacobi(A: Any, B: Any) -> tuple[Any, Any, Any]:
+    if not hasattr(B, "diagonal"):
+        return A, B, np.ones(1)
+    scale = 1 / np.sqrt(B.diagonal())
+    D = sparse.diags_array(scale).tocsr()
+
+    def scaled(M: Any) -> Any:
+        if sparse.issparse(M):
+            return (D @ M @ D).tocsr()
+        return splinalg.aslinearoperator(D) @ M @ splinalg.aslinearoperator(D)
+
+    return scaled(A), scaled(B), scale
+
+
+def _lead(values: Any, which: str, k: int) -> Any:
+    return np.argsort(-np.abs(values) if which == "LM" else -values)[:k]
+
+
+def lobpcg(A: Any, B: Any, k: int, which: str, tol: float) -> Any:
+    """SciPy's lobpcg; for the largest magnitude at both ends. A few steps tell the scale first."""
+    A, B, scale = _jacobi(A, B)
+    start = _start(A.shape[0], k)
+    ends = (True, False) if which == "LM" else (True,)
+    found = [splinalg.lobpcg(A, start, B=B, largest=end, maxiter=20) for end in ends]
+    size = max(np.abs(values).max() for values, _ in found)
+    found = [
+        splinalg.lobpcg(A, V, B=B, largest=end, tol=tol * size, maxiter=20_000)
+        for end, (_, V) in zip(ends, found, strict=True)
+    ]
+    values, V = (np.concatenate(parts, axis=-1) for parts in zip(*found, strict=True))
+    return scale[:, None] * V[:, _lead(values, which, k)]
+
+
+def eigsh_splu(A: Any, B: Any, k: int, which: str, tol: float) -> Any:
+    """ARPACK with B factored by SuperLU, in its mode for symmetric matrices."""
+    factor = splinalg.splu(
+        B.tocsc(),
+        permc_spec="MMD_AT_PLUS_A",
+        diag_pivot_thresh=0.0,
+        options={"SymmetricMode": True},
+    )
+    inverse = splinalg.LinearOperator(B.shape, matvec=factor.solve, dtype=float)
+    return splinalg.eigsh(A, k, M=B, Minv=inverse, which=which, tol=tol, v0=_start(A.shape[0]))[1]
+
+
+def eigsh_cg(A: Any, B: Any, k: int, which: str, tol: float) -> Any:
+    """ARPACK with B⁻¹ by conjugate gradients, tight: a loose inverse makes it wrong silently."""
+    A, B, scale = _jacobi(A, B)
+
+    def solve(b: Any) -> Any:
+        return splinalg.cg(B, b, rtol=1e-3 * tol, maxiter=100 * len(b))[0]
+
+    inverse = splinalg.LinearOperator(B.shape, matvec=solve, dtype=float)
+    V = splinalg.eigsh(A, k, M=B, Minv=inverse, which=which, tol=tol, v0=_start(A.shape[0]))[1]
+    return scale[:, None] * V
+
+
+def primme(A: Any, B: Any, k: int, which: str, tol: float) -> Any:
+    """PRIMME with its own choice of method."""
+    from primme import eigsh
+
+    A, B, scale = _jacobi(A, B)
+    start = _start(A.shape[0], k)
+    return scale[:, None] * eigsh(A, k, M=B, which=which, tol=tol, v0=start)[1]
+
+
+def _start(*shape: int) -> Any:
+    return np.random.default_rng(0).standard_normal(shape)
+
+
+# Two views, by hand or by a library.
+
+
+def numpy_recipe(X: Any, Y: Any, k: int, reg: float, tol: float) -> Pair:
+    """Centre, Gram matrices, Cholesky, SVD of the whitened cross-covariance."""
+    n, X, Y = len(X), X - X.mean(axis=0), Y - Y.mean(axis=0)
+    L_x, L_y = (np.linalg.cholesky(Z.T @ Z / n + reg * np.eye(Z.shape[1])) for Z in (X, Y))
+    T = linalg.solve_triangular(L_x, X.T @ Y / n, lower=True)
+    T = linalg.solve_triangular(L_y, T.T, lower=True).T
+    U, _, Vt = np.linalg.svd(T)
+    W_x = linalg.solve_triangular(L_x.T, U[:, :k])
+    return W_x, linalg.solve_triangular(L_y.T, Vt[:k].T)
+
+
+def svds_recipe(X: Any, Y: Any, k: int, reg: float, tol: float) -> Pair:
+    """Views whose rows are indicators: sparse XᵀY, scaled by the diagonals of both Grams, svds."""
+    n = X.shape[0]
+    s_x, s_y = (
+        1 / np.sqrt(np.asarray(Z.multiply(Z).sum(axis=0)).ravel() / n + reg) for Z in (X, Y)
+    )
+    C = sparse.diags_array(s_x) @ (X.T @ Y / n) @ sparse.diags_array(s_y)
+    U, _, Vt = splinalg.svds(C.tocsr(), k, tol=tol, v0=_start(min(C.shape)))
+    return s_x[:, None] * U, s_y[:, None] * Vt.T
+
+
+def sklearn_cca(X: Any, Y: Any, k: int, reg: float, tol: float) -> Pair:
+    """scikit-learn's CCA, which has no ridge, on the columns that vary."""
+    from sklearn.cross_decomposition import CCA
+
+    vary = [np.ptp(Z, axis=0) > 0 for Z in (X, Y)]
+    model = CCA(n_components=k, scale=False).fit(X[:, vary[0]], Y[:, vary[1]])
+    W_x, W_y = (np.zeros((len(columns), k)) for columns in vary)
+    W_x[vary[0]], W_y[vary[1]] = model.x_rotations_, model.y_rotations_
+    return W_x, W_y
+
+
+def cca_zoo(X: Any, Y: Any, k: int, reg: float, tol: float) -> Pair:
+    """cca-zoo's RidgeCCA; it divides by n − 1 and takes (1 − c)·S + c·I."""
+    from cca_zoo.linear import RidgeCCA
+
+    odds = reg * len(X) / (len(X) - 1)
+    W_x, W_y = RidgeCCA(n_components=k, shrinkage=odds / (1 + odds)).fit([X, Y]).weights_
+    return W_x, W_y
+
+
+PENCIL: dict[str, Callable[..., Any]] = {
+    "lobpcg": lobpcg,
+    "eigsh + splu": eigsh_splu,
+    "eigsh + CG": eigsh_cg,
+    "PRIMME": primme,
+}
+VIEWS: dict[str, Callable[..., Pair]] = {
+    "NumPy recipe": numpy_recipe,
+    "XᵀY, svds": svds_recipe,
+    "sklearn CCA": sklearn_cca,
+    "cca-zoo": cca_zoo,
+    **{name: _views(peer, gram_pair) for name, peer in PENCIL.items()},
+    "lobpcg, data": _views(lobpcg, data_pair),
+    "eigsh + CG, data": _views(eigsh_cg, data_pair),
+    "PRIMME, data": _views(primme, data_pair),
+}

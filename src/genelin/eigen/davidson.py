@@ -1,0 +1,325 @@
+"""The accelerated default: residuals of all steps so far, corrected, in one growing space."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+
+from genelin.eigen.basis import Products, RitzBasis, start_block, within_range
+from genelin.eigen.ccalin import canonical_solution, halves, mirrored
+from genelin.eigen.correction import Correctors
+from genelin.eigen.genelink import fix_signs
+from genelin.eigen.iteration import Callback, Meter, Outcome, guarded
+from genelin.eigen.referee import Gap, Referee
+from genelin.eigen.spaces import SearchSpace, Space, SplitSpace
+from genelin.linalg import column_dots
+from genelin.linalg.columns import Block, Vector
+from genelin.linalg.tall import one_blas_thread
+from genelin.problems import Pencil, TwoView
+from genelin.results import CCASolution, EigenSolution, Record, Status, Trace
+from genelin.solvers import CG, as_solver, check_count
+
+__all__ = ["Davidson"]
+
+NEAR = 0.1  # relative residual below which corrections aim at the pair and not at B⁻¹A
+PATIENCE = 40  # outer iterations without one per cent of progress
+TRIES = 6  # verifications that may send the iteration back
+
+
+@dataclass(frozen=True)
+class Davidson:
+    """Rayleigh–Ritz in the span of all corrections, which restarts from its best pairs.
+
+    A warm-started step of GenELin is WΓ plus B⁻¹ applied to the residual, roughly. Here those
+    corrections are kept, and the best pairs of their span are taken: for two data sets with one
+    basis for each view (so that k columns do, not 2k). Near the end the residuals are corrected
+    by s(θB − A) on the complement of W (Sleijpen & Van der Vorst 1996), for which the solver lends
+    its preconditioner; a solver without one corrects by B⁻¹ to the end.
+
+    Parameters
+    ----------
+    solver : a solver of `genelin.solvers`, or a function f(B, b, u0, delta) -> u1.
+    reduction : of the error by every inner solve, in the norm of its preconditioner.
+    steps : most steps of an inner solve.
+    blocks : size of the space at which it restarts, in blocks of k columns and a few.
+    keep : blocks that a restart keeps.
+    max_iter : most outer iterations.
+    max_applications : most columns to which A and B are applied, before the run gives up.
+    start : a previous solution of a similar problem, or (d, m) vectors, to begin with; for two
+        data sets a solution or a pair of blocks (for X, for Y).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genelin import Davidson, top_k
+    >>> rng = np.random.default_rng(0)
+    >>> A, B = np.diag(np.linspace(-2.0, 1.0, 300)), np.diag(np.linspace(1.0, 9.0, 300))
+    >>> solution = top_k(A, B, k=2, method=Davidson())
+    >>> solution.values.round(4).tolist()
+    [-2.0, -1.9387]
+    >>> len(top_k(A, B, k=2, method=Davidson(start=solution)).trace)
+    1
+    """
+
+    solver: Any = CG()  # noqa: RUF009 - frozen
+    reduction: float = 0.3
+    steps: int = 20
+    blocks: int = 10
+    keep: int = 3
+    max_iter: int = 1000
+    max_applications: float = np.inf
+    start: Any = None
+
+    def __post_init__(self) -> None:
+        as_solver(self.solver)
+        if not 0 <= self.reduction < 1:
+            raise ValueError(f"reduction={self.reduction!r} must lie in [0, 1)")
+        for name in ("steps", "blocks", "keep", "max_iter"):
+            check_count(name, getattr(self, name))
+        if self.blocks <= self.keep:
+            raise ValueError(f"blocks={self.blocks} must be more than keep={self.keep}")
+
+    @overload
+    def __call__(
+        self,
+        problem: Pencil,
+        k: int,
+        tol: float = ...,
+        rng: np.random.Generator | int | None = ...,
+        callback: Callback | None = ...,
+    ) -> EigenSolution: ...
+    @overload
+    def __call__(
+        self,
+        problem: TwoView,
+        k: int,
+        tol: float = ...,
+        rng: np.random.Generator | int | None = ...,
+        callback: Callback | None = ...,
+    ) -> CCASolution: ...
+    def __call__(
+        self,
+        problem: Pencil | TwoView,
+        k: int,
+        tol: float = 1e-8,
+        rng: np.random.Generator | int | None = 0,
+        callback: Callback | None = None,
+    ) -> EigenSolution | CCASolution:
+        """Solve `problem` for k pairs."""
+        rng = np.random.default_rng(rng)
+        if isinstance(problem, TwoView):
+            return self._solve_views(problem, k, tol, rng, callback)
+        meter = Meter(problem.data_size)
+        pencil = meter.metered(problem)
+        space = SearchSpace(pencil, self.blocks * self.width(k))
+        outcome = _Run(self, pencil, space, k, tol, meter, rng, callback).outcome(self.start)
+        return EigenSolution(
+            residuals=outcome.residuals,
+            sin_theta_bound=outcome.gap.sine,
+            status=outcome.status,
+            cost=meter.cost(),
+            trace=outcome.trace,
+            values=outcome.basis.theta,
+            vectors=fix_signs(outcome.basis.W),
+        )
+
+    def _solve_views(
+        self,
+        problem: TwoView,
+        k: int,
+        tol: float,
+        rng: np.random.Generator,
+        callback: Callback | None,
+    ) -> CCASolution:
+        meter = Meter(problem.data_size, problem.setup)
+        pencil = meter.metered(problem.pencil)
+        space = SplitSpace(pencil, self.blocks * self.width(k))
+        run = _Run(self, pencil, space, k, tol, meter, rng, callback, problem.semidefinite)
+        outcome = run.outcome(self.start)
+        Phi, Psi = problem.lift(*halves(pencil, outcome.basis.W))
+        pairs = (outcome.basis.theta, Phi, Psi)
+        gap, status = outcome.gap, outcome.status
+        return canonical_solution(
+            problem, pairs, outcome.residuals, gap.sine, status, meter, outcome
+        )
+
+    @staticmethod
+    def width(k: int) -> int:
+        """Columns of a block: k wanted pairs and a few that guard the gap."""
+        return k + max(3, k // 5)
+
+
+class _Run:
+    """One run of the iteration on a metered pencil."""
+
+    def __init__(
+        self,
+        settings: Davidson,
+        pencil: Pencil,
+        space: Space,
+        k: int,
+        tol: float,
+        meter: Meter,
+        rng: np.random.Generator,
+        callback: Callback | None,
+        semidefinite: bool = False,
+    ) -> None:
+        self.settings, self.pencil, self.space = settings, pencil, space
+        self.k, self.width = k, settings.width(k)
+        self.tol, self.meter, self.rng, self.callback = tol, meter, rng, callback
+        self.semidefinite = semidefinite
+        self.solver = as_solver(settings.solver)
+        self.state = self.solver.init(pencil.B)
+        self.referee = Referee(pencil, self.solver, self.state)
+        self.inverse = self.solver.approximate_inverse(self.state)
+        self.correctors = None if self.inverse is None else Correctors(pencil, self.inverse)
+        self.records: list[Record] = []
+        self.distrust, self.best, self.since, self.tries = 2.0, np.inf, 0, 0
+
+    def outcome(self, start: Any) -> Outcome:
+        """Iterate until the referee agrees that k pairs are good, or the run has to give up."""
+        with one_blas_thread():
+            return self._iterate(self._start(start))
+
+    def _iterate(self, Z: Block) -> Outcome:
+        while True:
+            grown = self.space.expand(Z)
+            basis = self.space.ritz(min(self.width, self.space.size))
+            Z, estimates, inner = self._corrected(basis)
+            reason = self._verdict(basis, estimates, inner, grown)
+            if reason is not None:
+                pairs = self._fresh(basis.head(self.k))
+                enough = self.tol * largest(pairs.theta)
+                residuals, E = self.referee.verified(pairs, enough)
+                good = bool(residuals.max() <= enough)
+                if good or reason is not Status.CONVERGED or self.tries >= TRIES:
+                    gap = self._gap(basis, pairs, residuals)
+                    missed = good and gap.missed and self.tries < TRIES
+                    if not missed:
+                        status = Status.CONVERGED if good else self._failure(reason)
+                        trace = Trace(self.records)
+                        return Outcome(pairs, residuals, gap, status, trace, self.referee)
+                    E = gap.vectors
+                self._doubt(residuals, estimates)
+                Z = E
+            if self.space.size + Z.shape[1] > self.space.most:
+                self.space.restart(min(self.settings.keep * self.width, self.space.size))
+
+    def _start(self, given: Any) -> Block:
+        """Random columns, beside what a previous solution has to offer."""
+        known = _vectors(given, self.pencil)
+        Z = start_block(self.pencil, max(self.width - known.shape[1], 1), self.rng)
+        if self.semidefinite:
+            Z = within_range(self.pencil, Z)
+        return np.hstack([known, Z])[:, : max(self.space.most, 1)]
+
+    def _corrected(self, basis: RitzBasis) -> tuple[Block, Vector, int]:
+        """Directions for the next expansion, and estimates of the residuals in the B⁻¹-norm."""
+        R, reduction = basis.residual, self.settings.reduction
+        if self.correctors is None or self.inverse is None:
+            delta = reduction**2
+            solution = self.solver.solve(self.state, R, np.zeros_like(R), delta, residual=R)
+            T = solution.value
+            left = R - self.pencil.B @ T if solution.residual is None else solution.residual
+            decrease = np.maximum(column_dots(T, R + left), 0.0)
+            return T, np.sqrt(decrease / (1.0 - delta)), solution.iterations
+        estimates = np.sqrt(np.maximum(column_dots(R, self.inverse(R)), 0.0))
+        relative = self.distrust * estimates / largest(basis.theta)
+        todo = np.flatnonzero(relative[: self.k] > self.tol)
+        if not len(todo):
+            return R[:, :0], estimates, 0
+        if relative[: self.k].max() > NEAR:
+            todo = np.flatnonzero(relative > self.tol)
+            found = self.correctors.plain(R[:, todo], reduction, self.settings.steps)
+        else:
+            sign = _signs(basis.theta[todo], self.pencil.which)
+            steps = int(self.settings.steps * np.clip(self.width / (2 * len(todo)), 1, 4))
+            found = self.correctors.shifted(basis, todo, sign, reduction, steps)
+        return found.directions.astype(np.float64, copy=False), estimates, found.steps
+
+    def _verdict(
+        self, basis: RitzBasis, estimates: Vector, inner: int, grown: int
+    ) -> Status | None:
+        """None to go on; CONVERGED if the estimates say so; else the reason to give up."""
+        k = min(self.k, len(basis.theta))
+        d, columns = basis.W.shape
+        self.meter.counter.flops += 8.0 * d * self.space.size * columns + 10.0 * d * k * inner
+        relative = float(estimates[:k].max()) / largest(basis.theta)
+        theta = guarded(basis.theta[:k])
+        self.records.append(self.meter.record(len(self.records) + 1, inner, relative, theta))
+        if self.callback is not None and self.callback(self.records[-1], guarded(basis.W[:, :k])):
+            return Status.STOPPED
+        estimate = relative * self.distrust
+        if k == self.k and estimate <= self.tol:
+            return Status.CONVERGED
+        self.since = 0 if estimate < 0.99 * self.best else self.since + 1
+        self.best = min(self.best, estimate)
+        if len(self.records) >= self.settings.max_iter:
+            return Status.MAX_ITERATIONS
+        if self.meter.counter.applications > self.settings.max_applications:
+            return Status.MAX_ITERATIONS
+        stuck = grown == 0 or (self.since >= PATIENCE and estimate < 1e-3)
+        return Status.STAGNATED if stuck and k == self.k else None
+
+    def _fresh(self, pairs: RitzBasis) -> RitzBasis:
+        """The same vectors with products computed anew."""
+        W = np.ascontiguousarray(pairs.W)
+        return RitzBasis(Products(W, self.pencil.A @ W, self.pencil.B @ W), pairs.theta)
+
+    def _doubt(self, residuals: Vector, estimates: Vector) -> None:
+        """The referee saw more than the estimates: scale them up."""
+        self.tries += 1
+        seen = np.maximum(estimates[: self.k], 1e-300)
+        self.distrust = max(self.distrust, float(np.max(residuals / seen)))
+        self.best, self.since = np.inf, 0
+
+    def _failure(self, reason: Status) -> Status:
+        return Status.STAGNATED if reason is Status.CONVERGED else reason
+
+    def _gap(self, basis: RitzBasis, pairs: RitzBasis, residuals: Vector) -> Gap:
+        """What comes next, by a search that begins with the guards of this run."""
+        guards = basis.W[:, self.k : self.k + 3]
+        sizes = np.abs(basis.theta)
+        wide = len(sizes) > self.k and sizes[self.k - 1] - sizes[self.k] > 1e-2 * sizes[0]
+        steps = 60 if wide else 2
+        if isinstance(self.space, SplitSpace):
+            pairs, residuals = mirrored(self.pencil, pairs), np.concatenate([residuals] * 2)
+            guards = np.hstack([guards, flipped(self.pencil, guards)])
+        return self.referee.gap(pairs, residuals, self.rng, seen=guards, steps=steps)
+
+
+def largest(theta: Vector) -> float:
+    """|θ₁|, and something above zero where A is zero."""
+    return max(float(np.abs(theta).max()), 1e-300)
+
+
+def flipped(pencil: Pencil, W: Block) -> Block:
+    """(−φ; ψ) for (φ; ψ)."""
+    Phi, Psi = np.split(W, [pencil.B.diagonal_blocks[0].shape[0]])
+    return np.vstack([-Phi, Psi])
+
+
+def _signs(theta: Vector, which: str) -> Vector:
+    """The end of the spectrum to which a pair belongs: 1 for the upper one."""
+    if which == "LM":
+        return np.where(theta < 0, -1.0, 1.0)
+    return np.full(len(theta), 1.0 if which == "LA" else -1.0)
+
+
+def _vectors(given: Any, pencil: Pencil) -> Block:
+    """Columns to begin with, from a solution or from blocks."""
+    if given is None:
+        return np.empty((pencil.d, 0))
+    if isinstance(given, CCASolution):
+        given = (given.x_weights, given.y_weights)
+    elif isinstance(given, EigenSolution):
+        given = given.vectors
+    W = np.vstack(given) if isinstance(given, tuple) else np.asarray(given, dtype=np.float64)
+    if W.ndim != 2 or len(W) != pencil.d or not np.all(np.isfinite(W)):
+        raise ValueError(
+            f"start has shape {W.shape}: it must be finite columns of length {pencil.d}, or a "
+            "solution of a problem of that size"
+        )
+    return W

@@ -1,0 +1,210 @@
+"""Growing search spaces with room for many blocks, and the best pairs that they hold."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from scipy.linalg import svd
+
+from genelin.eigen.basis import Products, RitzBasis
+from genelin.linalg import column_norms, rayleigh_ritz
+from genelin.linalg.columns import Block, Vector
+from genelin.linalg.orthonormal import sweep
+from genelin.linalg.tall import tall_dot, tall_times
+from genelin.operators import Operator
+from genelin.problems import Pencil
+
+__all__ = ["SearchSpace", "Space", "SplitSpace"]
+
+ORTHOGONAL = 1e-12  # overlap with the basis that is let pass
+NEW = 1e-9  # part of a direction that must be left outside the basis to be worth adding
+
+
+class Space(Protocol):
+    """What a Davidson iteration needs of a search space; vectors are those of the pencil."""
+
+    @property
+    def size(self) -> int:
+        """Dimension so far."""
+        ...
+
+    @property
+    def most(self) -> int:
+        """Dimension that it can have at most."""
+        ...
+
+    def expand(self, Z: Block) -> int:
+        """Add directions; the number that were new."""
+        ...
+
+    def ritz(self, count: int) -> RitzBasis:
+        """The best `count` pairs of the space, fewer if it is smaller."""
+        ...
+
+    def restart(self, count: int) -> None:
+        """Cut the space back to its best `count` pairs."""
+        ...
+
+
+class Basis:
+    """Q with QᵀBQ = I, beside BQ, in memory that is taken once."""
+
+    def __init__(self, B: Operator, room: int) -> None:
+        self.B, self.size = B, 0
+        self._Q, self._BQ = np.empty((2, B.shape[0], room))
+
+    @property
+    def Q(self) -> Block:
+        """The basis."""
+        return self._Q[:, : self.size]
+
+    @property
+    def BQ(self) -> Block:
+        """B times the basis."""
+        return self._BQ[:, : self.size]
+
+    def add(self, Z: Block) -> Block:
+        """Append an orthonormal basis of what Z holds beyond Q, and return it."""
+        lengths = column_norms(Z)
+        Z = Z[:, lengths > 0] / lengths[lengths > 0]
+        Z = Z - tall_times(self.Q, tall_dot(self.BQ, Z))
+        Z = Z[:, column_norms(Z) > NEW]
+        BZ = self.B @ Z
+        for _ in range(4):
+            if not Z.shape[1]:
+                break
+            Z, BZ, weakest = sweep(Z, BZ)
+            overlap = tall_dot(self.Q, BZ)
+            largest = np.abs(overlap).max(initial=0.0)
+            if largest > ORTHOGONAL:
+                Z = Z - tall_times(self.Q, overlap)
+                BZ = BZ - tall_times(self.BQ, overlap)
+            if largest > 1e-3 or weakest < 1e-4:
+                BZ = self.B @ Z
+            if weakest > 0.1 and largest < 1e-6:
+                break
+        Z, BZ = Z[:, : self._Q.shape[1] - self.size], BZ[:, : self._Q.shape[1] - self.size]
+        new = slice(self.size, self.size + Z.shape[1])
+        self._Q[:, new], self._BQ[:, new] = Z, BZ
+        self.size = new.stop
+        return Z
+
+    def rotate(self, U: Block) -> None:
+        """Q ← QU for orthonormal columns U."""
+        for block in (self._Q, self._BQ):
+            tall_times(block[:, : self.size], U, out=block[:, : U.shape[1]])
+        self.size = U.shape[1]
+
+
+class SearchSpace:
+    """A B-orthonormal basis of directions for a pencil, with AQ and H = QᵀAQ."""
+
+    def __init__(self, pencil: Pencil, room: int) -> None:
+        self._pencil, self.most = pencil, min(room, pencil.d)
+        self._basis = Basis(pencil.B, self.most)
+        self._AQ, self._H = np.empty((pencil.d, self.most)), np.zeros((self.most, self.most))
+
+    @property
+    def size(self) -> int:
+        """Dimension so far."""
+        return self._basis.size
+
+    def expand(self, Z: Block) -> int:
+        """Add directions; one product each with A and B."""
+        old, added = self.size, self._basis.add(Z)
+        new = slice(old, self.size)
+        if added.shape[1]:
+            self._AQ[:, new] = self._pencil.A @ added
+            corner = tall_dot(self._basis.Q, self._AQ[:, new])
+            self._H[: self.size, new], self._H[new, : self.size] = corner, corner.T
+        return added.shape[1]
+
+    def _rotation(self) -> tuple[Vector, Block]:
+        H, m = self._H[: self.size, : self.size], self.size
+        return rayleigh_ritz(np.eye(m), H, self._pencil.which)
+
+    def ritz(self, count: int) -> RitzBasis:
+        """The best pairs."""
+        theta, U = self._rotation()
+        U = U[:, :count]
+        blocks = self._basis.Q, self._AQ[:, : self.size], self._basis.BQ
+        products = Products(*(tall_times(block, U) for block in blocks))
+        return RitzBasis(products, theta[:count])
+
+    def restart(self, count: int) -> None:
+        """Keep the best pairs only."""
+        theta, U = self._rotation()
+        U = U[:, :count]
+        tall_times(self._AQ[:, : self.size], U, out=self._AQ[:, : U.shape[1]])
+        self._basis.rotate(U)
+        self._H[: U.shape[1], : U.shape[1]] = np.diag(theta[:count])
+
+
+class SplitSpace:
+    """One basis for each view, S_x- and S_y-orthonormal, and H = Q_xᵀS_xyQ_y.
+
+    Its singular values are the correlations: k columns do, where the block pair needs 2k for ±σ.
+    Vectors of the pencil are (x; y) stacked; those of a pair are (φ; ψ)/√2.
+    """
+
+    def __init__(self, pencil: Pencil, room: int) -> None:
+        self._pencil = pencil
+        blocks = pencil.B.diagonal_blocks
+        self._cut = int(blocks[0].shape[0])
+        self.most = min(room, self._cut, pencil.d - self._cut)
+        self._x, self._y = (Basis(block, self.most) for block in blocks)
+        self._to_x, self._to_y = (np.empty((block.shape[0], self.most)) for block in blocks)
+        self._H = np.zeros((self.most, self.most))
+
+    @property
+    def size(self) -> int:
+        """Dimension so far, of the smaller basis."""
+        return min(self._x.size, self._y.size)
+
+    def expand(self, Z: Block) -> int:
+        """Add the halves of Z, each to its own basis; one product each with A and B."""
+        i, j = self._x.size, self._y.size
+        x, y = self._x.add(Z[: self._cut]), self._y.add(Z[self._cut :])
+        both = np.zeros((self._pencil.d, max(x.shape[1], y.shape[1])))
+        both[: self._cut, : x.shape[1]], both[self._cut :, : y.shape[1]] = x, y
+        if both.shape[1]:
+            images = self._pencil.A @ both
+            self._to_x[:, j : self._y.size] = images[: self._cut, : y.shape[1]]
+            self._to_y[:, i : self._x.size] = images[self._cut :, : x.shape[1]]
+            to_x, to_y = images[: self._cut, : y.shape[1]], images[self._cut :, : x.shape[1]]
+            self._H[: self._x.size, j : self._y.size] = tall_dot(self._x.Q, to_x)
+            self._H[i : self._x.size, :j] = tall_dot(to_y, self._y.Q[:, :j])
+        return x.shape[1] + y.shape[1]
+
+    def _rotations(self) -> tuple[Vector, Block, Block]:
+        H = self._H[: self._x.size, : self._y.size]
+        U, sigma, Vt = svd(H, full_matrices=False, check_finite=False)
+        return sigma, U, Vt.T
+
+    def ritz(self, count: int) -> RitzBasis:
+        """The best pairs, as vectors (φ; ψ)/√2."""
+        sigma, U, V = self._rotations()
+        U, V = U[:, :count] / np.sqrt(2.0), V[:, :count] / np.sqrt(2.0)
+        to_x, to_y = self._to_x[:, : self._y.size], self._to_y[:, : self._x.size]
+        halves = ((self._x.Q, U, self._y.Q, V), (to_x, V, to_y, U), (self._x.BQ, U, self._y.BQ, V))
+        products = Products(*(_stacked(*half) for half in halves))
+        return RitzBasis(products, sigma[:count])
+
+    def restart(self, count: int) -> None:
+        """Keep the best pairs only."""
+        sigma, U, V = self._rotations()
+        U, V = U[:, :count], V[:, :count]
+        tall_times(self._to_x[:, : self._y.size], V, out=self._to_x[:, : V.shape[1]])
+        tall_times(self._to_y[:, : self._x.size], U, out=self._to_y[:, : U.shape[1]])
+        self._x.rotate(U)
+        self._y.rotate(V)
+        self._H[: U.shape[1], : V.shape[1]] = np.diag(sigma[:count])
+
+
+def _stacked(upper: Block, U: Block, lower: Block, V: Block) -> Block:
+    """[upper·U; lower·V]."""
+    cut, out = len(upper), np.empty((len(upper) + len(lower), U.shape[1]))
+    tall_times(upper, U, out=out[:cut])
+    tall_times(lower, V, out=out[cut:])
+    return out

@@ -1,0 +1,79 @@
+"""Products of tall blocks, d×m with d ≫ m, shared out among threads by rows.
+
+BLAS shares such products out badly, and its threads wait for each other in a busy loop. Inside
+`one_blas_thread` every piece is a BLAS call on one thread, and the pieces run side by side.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from genelin.linalg.columns import LARGE, Block
+
+__all__ = ["one_blas_thread", "tall_dot", "tall_times"]
+
+
+@cache
+def _controller() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """BLAS on one thread, so that pieces of a product can run side by side."""
+    limits: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
+    return limits
+
+
+def _spans(rows: int, work: int) -> list[tuple[int, int]]:
+    from genelin.kernels.compiled import threads
+
+    cuts = np.linspace(0, rows, (threads() if work >= LARGE else 1) + 1).astype(int).tolist()
+    return list(zip(cuts[:-1], cuts[1:], strict=True))
+
+
+def tall_dot(U: Block, V: Block) -> Block:
+    """UᵀV for (d, m) and (d, n) blocks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> tall_dot(np.ones((3, 2)), np.eye(3, 1)).tolist()
+    [[1.0], [1.0]]
+    """
+    if U.size + V.size < LARGE:
+        return U.T @ V
+    from genelin.kernels.compiled import in_threads
+
+    spans = _spans(len(U), U.size + V.size)
+    parts = in_threads(lambda first, last: U[first:last].T @ V[first:last], spans)
+    return np.asarray(sum(parts[1:], parts[0]))
+
+
+def tall_times(U: Block, C: Block, out: Block | None = None) -> Block:
+    """U·C for a (d, m) block and a small (m, n) matrix; `out` may be a part of U.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> tall_times(np.ones((3, 2)), np.ones((2, 1))).tolist()
+    [[2.0], [2.0], [2.0]]
+    """
+    out = np.empty((len(U), C.shape[1]), U.dtype) if out is None else out
+    if U.size + out.size < LARGE:
+        out[:] = U @ C
+        return out
+    from genelin.kernels.compiled import in_threads
+
+    def piece(first: int, last: int) -> None:
+        for start in range(first, last, 4096):  # rows that fit the cache, so that U may be `out`
+            rows = slice(start, min(start + 4096, last))
+            out[rows] = U[rows] @ C
+
+    in_threads(piece, _spans(len(U), U.size + out.size))
+    return out

@@ -1,0 +1,49 @@
+"""Products with blocks: compiled for sparse matrices, BLAS for dense ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from genelin.linalg.columns import Block
+
+if TYPE_CHECKING:
+    from genelin.operators.rows import RowBlock
+
+__all__ = ["cross_times", "times"]
+
+NARROW, NARROW_SWEEP = 2, 4  # columns below which SciPy's products are as fast
+
+
+def times(M: Any, V: Block) -> Block:
+    """M @ V for a dense or CSR matrix M, in the precision of V.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> times(sparse.csr_array(np.eye(2)), np.array([[1.0], [2.0]])).tolist()
+    [[1.0], [2.0]]
+    """
+    if V.shape[1] < NARROW or not (sparse.issparse(M) and M.format == "csr"):
+        return np.asarray(M @ V, dtype=V.dtype)
+    from genelin import kernels
+
+    product: Block = kernels.times(M, V)
+    return product
+
+
+def cross_times(x: RowBlock, y: RowBlock, V: Block) -> Block:
+    """(X_b − 1μ_xᵀ)ᵀ(Y_b − 1ν_yᵀ) V; sparse rows are read once, and nothing of their length kept."""
+    both_sparse = sparse.issparse(x.matrix) and sparse.issparse(y.matrix)
+    if V.shape[1] < NARROW_SWEEP or not both_sparse or (x.mean is None) != (y.mean is None):
+        return x.transposed_dot(y.dot(V))
+    from genelin import kernels
+
+    shift = None if y.mean is None else y.mean @ V
+    product: Block
+    product, total = kernels.cross_times(x.matrix, y.matrix, V, shift)
+    if x.mean is not None:
+        product -= np.outer(x.mean, total)
+    return product
