@@ -148,13 +148,18 @@ def eigsh_cg(A: Any, B: Any, k: int, which: str, tol: float) -> Any:
     return scale[:, None] * V
 
 
-def primme(A: Any, B: Any, k: int, which: str, tol: float) -> Any:
-    """PRIMME with its own choice of method."""
+def primme(A: Any, B: Any, k: int, which: str, tol: float, block: int = 0) -> Any:
+    """PRIMME with its own choice of method, and of the block unless that is given."""
     from primme import eigsh
 
     A, B, scale = _jacobi(A, B)
     start = _start(A.shape[0], k)
-    return scale[:, None] * eigsh(A, k, M=B, which=which, tol=tol, v0=start)[1]
+    return scale[:, None] * eigsh(A, k, M=B, which=which, tol=tol, v0=start, maxBlockSize=block)[1]
+
+
+def primme_block(A: Any, B: Any, k: int, which: str, tol: float) -> Any:
+    """PRIMME with blocks of k: by itself it takes one vector, and may miss pairs of either sign."""
+    return primme(A, B, k, which, tol, block=k)
 
 
 def _start(*shape: int) -> Any:
@@ -211,6 +216,7 @@ PENCIL: dict[str, Callable[..., Any]] = {
     "eigsh + splu": eigsh_splu,
     "eigsh + CG": eigsh_cg,
     "PRIMME": primme,
+    "PRIMME, block": primme_block,
 }
 VIEWS: dict[str, Callable[..., Pair]] = {
     "NumPy recipe": numpy_recipe,

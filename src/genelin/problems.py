@@ -19,6 +19,7 @@ from genelin.operators import (
     Identity,
     MatrixOperator,
     OffDiagonal,
+    Operator,
     Rows,
     as_operator,
     as_rows,
@@ -29,6 +30,7 @@ from genelin.operators.checks import (
     refuse_indefinite,
     refuse_nonsquare,
 )
+from genelin.operators.covariance import central_moments
 
 __all__ = ["Pencil", "TwoView", "check_pencil"]
 
@@ -68,6 +70,11 @@ class Pencil:
     def d(self) -> int:
         """Size of A and B."""
         return int(self.A.shape[0])
+
+    @property
+    def operators(self) -> tuple[Operator, Operator]:
+        """A and B."""
+        return self.A, self.B
 
     @property
     def data_size(self) -> float:
@@ -160,7 +167,17 @@ class TwoView:
         """The factor of each view's covariance: 1, or 1 − shrinkage."""
         return 1.0 - self._shrinkages[0], 1.0 - self._shrinkages[1]
 
+    @cached_property
+    def _central_moment(self) -> Block | None:
+        """All covariances of dense views in one sweep, where they are worth forming."""
+        dense = self.center and not (self.X.is_sparse or self.Y.is_sparse)
+        views = ((self.X, self.X), (self.Y, self.Y), (self.X, self.Y))
+        if not dense or not all(_worth_forming(*pair, self.form) for pair in views):
+            return None
+        return central_moments(self.X, self.Y)
+
     def _gram(self, rows: Rows, view: int) -> Gram:
+        _ = self._central_moment
         gram = Gram(rows, self.regs[view], self.center, self.scale, self.weights[view])
         return gram.formed() if _worth_forming(rows, rows, self.form) else gram
 
@@ -177,8 +194,9 @@ class TwoView:
     @cached_property
     def S_xy(self) -> Cross:
         """The cross-covariance."""
+        moment = self._central_moment
         cross = Cross(self.X, self.Y, self.center, self.scale)
-        return cross.formed() if _worth_forming(self.X, self.Y, self.form) else cross
+        return cross.formed(moment) if _worth_forming(self.X, self.Y, self.form) else cross
 
     def score_variances(self, Wx: Block, Wy: Block) -> tuple[Vector, Vector]:
         """Variances of XWx and YWy, for columns of unit length in S_x and S_y."""

@@ -78,6 +78,15 @@ class Cost:
     flops: float = 0.0
     seconds: float = 0.0
 
+    def __add__(self, other: Cost) -> Cost:
+        """What both took."""
+        return Cost(
+            self.passes + other.passes,
+            self.applications + other.applications,
+            self.flops + other.flops,
+            self.seconds + other.seconds,
+        )
+
 
 @dataclass(frozen=True)
 class Record:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from genelin.eigen.basis import RitzBasis
 from genelin.linalg.columns import Block, Vector
@@ -16,6 +18,7 @@ from genelin.problems import Pencil
 __all__ = ["Correction", "Correctors"]
 
 Inverse = Callable[[Block], Block]
+Positions = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -39,17 +42,17 @@ class Correctors:
         low_A, low_B = pencil.A.lowered(), pencil.B.lowered()
         self._inverse = inverse
         self._A, self._B = pencil.A, pencil.B
-        self._dtype = np.dtype(np.float64)
+        self._dtype: np.dtype[Any] = np.dtype(np.float64)
         if low_A is not None and low_B is not None:
             self._A, self._B, self._dtype = low_A, low_B, np.dtype(np.float32)
 
-    def plain(self, R: Block, reduction: float, steps: int) -> Correction:
+    def plain(self, R: Block, enough: float, steps: int) -> Correction:
         """T ≈ B⁻¹R: what one warm-started step of GenELin adds to WΓ."""
         ones = np.ones(R.shape[1])
-        return self._conjugate_gradients(_Shift(None, self._B, ones, ones), None, R, reduction, steps)
+        return self._conjugate_gradients(_Shift(None, self._B, ones, ones), None, R, enough, steps)
 
     def shifted(
-        self, basis: RitzBasis, columns: Vector, sign: Vector, reduction: float, steps: int
+        self, basis: RitzBasis, columns: Positions, sign: Vector, enough: float, steps: int
     ) -> Correction:
         """T with s(θB − A)T ≈ R for some columns, B-orthogonal to all of W (Jacobi & Davidson).
 
@@ -59,15 +62,16 @@ class Correctors:
         theta, R = basis.theta[columns], basis.residual[:, columns]
         shift = _Shift(self._A, self._B, theta, sign)
         outside = _Outside(basis.BW, self._inverse, self._dtype)
-        return self._conjugate_gradients(shift, outside, R, reduction, steps)
+        return self._conjugate_gradients(shift, outside, R, enough, steps)
 
     def _conjugate_gradients(
-        self, shift: _Shift, outside: _Outside | None, R0: Block, reduction: float, steps: int
+        self, shift: _Shift, outside: _Outside | None, R0: Block, enough: float, steps: int
     ) -> Correction:
         from genelin.kernels import advance, dots, turn
 
         def precondition(R: Block) -> Block:
             Z = np.ascontiguousarray(self._inverse(R), dtype=R.dtype)
+            Z = Z.copy() if np.may_share_memory(Z, R) else Z
             return Z if outside is None else outside.project(Z, R)
 
         scale = np.maximum(np.abs(R0).max(axis=0), 1e-300)
@@ -75,20 +79,23 @@ class Correctors:
         P = precondition(R)
         T = P.copy()  # what a column is left with that meets negative curvature at once
         C, rz = np.zeros_like(R), dots(R, P)
-        target, columns, t = reduction**2 * rz, np.arange(R.shape[1]), 0
+        floor = (10 * np.finfo(self._dtype).eps) ** 2 * rz  # beyond it there is only rounding
+        gained, columns, t = np.zeros_like(rz), np.arange(R.shape[1]), 0
         while t < steps and len(columns):
             KP, curvature = shift.apply(P, columns)
             t += 1
             upward = (curvature > 0) & (rz > 0)
             step = np.divide(rz, curvature, out=np.zeros_like(rz), where=upward)
             advance(C, R, P, KP, step)
+            gained += step * rz
             Z = precondition(R)
             rz, before = dots(R, Z), rz
-            going = upward & (rz > target)
+            going = upward & (rz > floor) & (t * step * before > enough * gained)
             ready = (upward | (t > 1)) & (~going | (t == steps))
             T[:, columns[ready]] = C[:, ready]
             if not going.all():
-                columns, target, rz, before = (v[going] for v in (columns, target, rz, before))
+                columns, gained, floor = columns[going], gained[going], floor[going]
+                rz, before = rz[going], before[going]
                 C, R, P, Z = (np.ascontiguousarray(block[:, going]) for block in (C, R, P, Z))
             turn(P, Z, rz / before)
         return Correction(T * scale, t)
@@ -100,7 +107,7 @@ class _Shift:
     def __init__(self, A: Operator | None, B: Operator, theta: Vector, sign: Vector) -> None:
         self._A, self._B, self._theta, self._sign = A, B, theta, sign
 
-    def apply(self, P: Block, columns: Vector) -> tuple[Block, Vector]:
+    def apply(self, P: Block, columns: Positions) -> tuple[Block, Vector]:
         """The product with P and the curvatures pᵀKp."""
         from genelin.kernels import dots, shifted_dots
 
@@ -115,7 +122,7 @@ class _Shift:
 class _Outside:
     """Keeps preconditioned residuals B-orthogonal to W: z − M⁻¹BW(WᵀBM⁻¹BW)⁻¹(M⁻¹BW)ᵀr."""
 
-    def __init__(self, BW: Block, inverse: Inverse, dtype: np.dtype) -> None:
+    def __init__(self, BW: Block, inverse: Inverse, dtype: np.dtype[Any]) -> None:
         Y = inverse(BW)
         G = tall_dot(BW, Y)
         self._Y = np.ascontiguousarray(Y, dtype=dtype)

@@ -24,6 +24,7 @@ from genelin.solvers import CG, as_solver, check_count
 __all__ = ["Davidson"]
 
 NEAR = 0.1  # relative residual below which corrections aim at the pair and not at B⁻¹A
+WINDOW = 8  # outer iterations in which the residual should halve
 PATIENCE = 40  # outer iterations without one per cent of progress
 TRIES = 6  # verifications that may send the iteration back
 
@@ -46,7 +47,8 @@ class Davidson:
     blocks : size of the space at which it restarts, in blocks of k columns and a few.
     keep : blocks that a restart keeps.
     max_iter : most outer iterations.
-    max_applications : most columns to which A and B are applied, before the run gives up.
+    max_applications : most columns to which A and B are applied, about, before the run gives up;
+        its residuals are then unknown (inf).
     start : a previous solution of a similar problem, or (d, m) vectors, to begin with; for two
         data sets a solution or a pair of blocks (for X, for Y).
 
@@ -58,13 +60,13 @@ class Davidson:
     >>> A, B = np.diag(np.linspace(-2.0, 1.0, 300)), np.diag(np.linspace(1.0, 9.0, 300))
     >>> solution = top_k(A, B, k=2, method=Davidson())
     >>> solution.values.round(4).tolist()
-    [-2.0, -1.9387]
+    [-2.0, -1.9381]
     >>> len(top_k(A, B, k=2, method=Davidson(start=solution)).trace)
     1
     """
 
     solver: Any = CG()  # noqa: RUF009 - frozen
-    reduction: float = 0.3
+    reduction: float = 0.2
     steps: int = 20
     blocks: int = 10
     keep: int = 3
@@ -176,6 +178,7 @@ class _Run:
         self.inverse = self.solver.approximate_inverse(self.state)
         self.correctors = None if self.inverse is None else Correctors(pencil, self.inverse)
         self.records: list[Record] = []
+        self.effort, self.steps, self.recent = settings.reduction, settings.steps, list[float]()
         self.distrust, self.best, self.since, self.tries = 2.0, np.inf, 0, 0
 
     def outcome(self, start: Any) -> Outcome:
@@ -189,6 +192,8 @@ class _Run:
             basis = self.space.ritz(min(self.width, self.space.size))
             Z, estimates, inner = self._corrected(basis)
             reason = self._verdict(basis, estimates, inner, grown)
+            if reason is not None and self._spent:
+                return self._given_up(basis, reason)
             if reason is not None:
                 pairs = self._fresh(basis.head(self.k))
                 enough = self.tol * largest(pairs.theta)
@@ -206,6 +211,17 @@ class _Run:
                 Z = E
             if self.space.size + Z.shape[1] > self.space.most:
                 self.space.restart(min(self.settings.keep * self.width, self.space.size))
+
+    @property
+    def _spent(self) -> bool:
+        return self.meter.counter.applications >= self.settings.max_applications
+
+    def _given_up(self, basis: RitzBasis, reason: Status) -> Outcome:
+        """The end of the budget: nothing is left to verify residuals with."""
+        pairs = basis.head(self.k)
+        unknown = np.full(len(pairs.theta), np.inf)
+        gap = Gap(0.0, np.inf, np.inf, 0.0, basis.W[:, :0])
+        return Outcome(pairs, unknown, gap, reason, Trace(self.records), self.referee)
 
     def _start(self, given: Any) -> Block:
         """Random columns, beside what a previous solution has to offer."""
@@ -232,12 +248,17 @@ class _Run:
             return R[:, :0], estimates, 0
         if relative[: self.k].max() > NEAR:
             todo = np.flatnonzero(relative > self.tol)
-            found = self.correctors.plain(R[:, todo], reduction, self.settings.steps)
+            found = self.correctors.plain(R[:, todo], self.effort, self._allowed(len(todo)))
         else:
             sign = _signs(basis.theta[todo], self.pencil.which)
-            steps = int(self.settings.steps * np.clip(self.width / (2 * len(todo)), 1, 4))
-            found = self.correctors.shifted(basis, todo, sign, reduction, steps)
+            steps = self._allowed(2 * len(todo))
+            found = self.correctors.shifted(basis, todo, sign, self.effort, steps)
         return found.directions.astype(np.float64, copy=False), estimates, found.steps
+
+    def _allowed(self, columns: int) -> int:
+        """Steps for the next solve, of so many columns each."""
+        left = self.settings.max_applications - self.meter.counter.applications
+        return int(min(self.steps, max(left // columns, 1)))
 
     def _verdict(
         self, basis: RitzBasis, estimates: Vector, inner: int, grown: int
@@ -254,14 +275,23 @@ class _Run:
         estimate = relative * self.distrust
         if k == self.k and estimate <= self.tol:
             return Status.CONVERGED
+        self._adapt(estimate)
         self.since = 0 if estimate < 0.99 * self.best else self.since + 1
         self.best = min(self.best, estimate)
         if len(self.records) >= self.settings.max_iter:
             return Status.MAX_ITERATIONS
-        if self.meter.counter.applications > self.settings.max_applications:
+        if self._spent:
             return Status.MAX_ITERATIONS
         stuck = grown == 0 or (self.since >= PATIENCE and estimate < 1e-3)
         return Status.STAGNATED if stuck and k == self.k else None
+
+    def _adapt(self, estimate: float) -> None:
+        """Solve more accurately once a few outer iterations in a row have gained little."""
+        self.recent.append(estimate)
+        if len(self.recent) > WINDOW and estimate > 0.5 * self.recent[-WINDOW]:
+            self.steps = min(2 * self.steps, 2 * self.pencil.d)
+            self.effort *= 0.6
+            self.recent = []
 
     def _fresh(self, pairs: RitzBasis) -> RitzBasis:
         """The same vectors with products computed anew."""

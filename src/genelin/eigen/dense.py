@@ -19,7 +19,7 @@ from genelin.operators import Operator
 from genelin.problems import Pencil, TwoView
 from genelin.results import CCASolution, EigenSolution, Status, Trace
 
-__all__ = ["Dense"]
+__all__ = ["Dense", "sine_bound"]
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,7 @@ class Dense:
 
 def _dense_pencil(problem: Pencil, k: int, tol: float) -> EigenSolution:
     meter = Meter(problem.data_size)
-    A, B = (_entries(operator) for operator in (problem.A, problem.B))
-    meter.counter.passes += 1.0
+    A, B = (_entries(operator) for operator in meter.metered(problem).operators)
     whitening = _whitening(B)
     if whitening.shape[1] < problem.d:
         raise not_positive_definite(f"its numerical rank is {whitening.shape[1]} of {problem.d}")
@@ -84,7 +83,7 @@ def _dense_pencil(problem: Pencil, k: int, tol: float) -> EigenSolution:
     gap = float(sizes[k - 1] - sizes[k]) if k < problem.d else np.inf
     return EigenSolution(
         residuals=residuals,
-        sin_theta_bound=_sine(residuals, gap, float(np.abs(top).max())),
+        sin_theta_bound=sine_bound(residuals, gap, float(np.abs(top).max())),
         status=_status(residuals, tol, float(np.abs(top).max())),
         cost=meter.cost(),
         trace=Trace(),
@@ -106,7 +105,7 @@ def _dense_cca(problem: TwoView, k: int, tol: float) -> CCASolution:
     residuals = np.sqrt((x_rest**2 + y_rest**2) / 2)
     following = float(sigma[k]) if k < len(sigma) else 0.0
     gap = float(top[-1]) - following
-    bound = _sine(np.concatenate([residuals, residuals]), gap, float(top[0]))
+    bound = sine_bound(np.concatenate([residuals, residuals]), gap, float(top[0]))
     status = _status(residuals, tol, float(top[0]))
     return canonical_solution(problem, (top, Phi, Psi), residuals, bound, status, meter)
 
@@ -131,7 +130,7 @@ def _whitening(B: Block) -> Block:
     return Q / np.sqrt(weights)
 
 
-def _sine(residuals: Vector, gap: float, largest: float) -> float:
+def sine_bound(residuals: Vector, gap: float, largest: float) -> float:
     """‖R‖ / gap, and 1 where the gap is not above rounding."""
     total = float(np.linalg.norm(residuals)) + ROUNDING * largest
     return min(total / gap, 1.0) if gap > total else 1.0

@@ -2,20 +2,52 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
-from genelin.eigen.ccalin import CCALin
+import numpy as np
+
+from genelin.eigen.davidson import Davidson
 from genelin.eigen.dense import Dense
-from genelin.eigen.genelink import GenELinK
+from genelin.eigen.iteration import Callback
+from genelin.eigen.whitened import WhitenedSVD, is_diagonal
 from genelin.problems import SMALL, Pencil, TwoView
+from genelin.results import EigenSolution, Status
 
-__all__ = ["default_method"]
+__all__ = ["OrDense", "default_method"]
 
-OPAQUE = 256  # size up to which an operator without entries is multiplied out
+
+OPAQUE = 256  # size up to which operators without entries are multiplied out at once
+
+
+@dataclass(frozen=True)
+class OrDense:
+    """An iteration with a budget, and the dense solution once that is spent.
+
+    To multiply out operators of size d takes 2d columns: an iteration that has taken as many
+    without an answer has at most doubled the cost.
+    """
+
+    first: Any
+
+    def __call__(
+        self,
+        problem: Pencil,
+        k: int,
+        tol: float = 1e-8,
+        rng: np.random.Generator | int | None = 0,
+        callback: Callback | None = None,
+    ) -> EigenSolution:
+        """Solve `problem` for k pairs."""
+        limited: EigenSolution = self.first(problem, k, tol, rng, callback)
+        if limited.status in (Status.CONVERGED, Status.STOPPED):
+            return limited
+        dense = Dense()(problem, k, tol, rng)
+        return replace(dense, cost=limited.cost + dense.cost, trace=limited.trace)
 
 
 def default_method(problem: Pencil | TwoView, k: int) -> Any:
-    """Dense and direct where d is small; else the paper's iteration, locally optimal, with CG.
+    """Dense and direct where d is small; else the accelerated iteration.
 
     Examples
     --------
@@ -24,9 +56,11 @@ def default_method(problem: Pencil | TwoView, k: int) -> Any:
     Dense()
     """
     if isinstance(problem, TwoView):
-        small = max(problem.X.d, problem.Y.d) <= SMALL
-        return Dense() if small else CCALin(locally_optimal=True, reduction=1e-2)
-    explicit = all(operator.entries() is not None for operator in (problem.A, problem.B))
-    if problem.d <= (SMALL if explicit else OPAQUE) or k > problem.d // 4:
+        if max(problem.splits) <= SMALL:
+            return Dense()
+        return WhitenedSVD() if is_diagonal(problem) else Davidson()
+    d = problem.d
+    explicit = all(operator.entries() is not None for operator in problem.operators)
+    if k > d // 4 or d <= (SMALL if explicit else OPAQUE):
         return Dense()
-    return GenELinK(locally_optimal=True, reduction=1e-2)
+    return OrDense(Davidson(max_applications=2 * d)) if d <= SMALL else Davidson()

@@ -118,7 +118,7 @@ class SearchSpace:
             self._AQ[:, new] = self._pencil.A @ added
             corner = tall_dot(self._basis.Q, self._AQ[:, new])
             self._H[: self.size, new], self._H[new, : self.size] = corner, corner.T
-        return added.shape[1]
+        return int(added.shape[1])
 
     def _rotation(self) -> tuple[Vector, Block]:
         H, m = self._H[: self.size, : self.size], self.size
@@ -152,15 +152,15 @@ class SplitSpace:
         self._pencil = pencil
         blocks = pencil.B.diagonal_blocks
         self._cut = int(blocks[0].shape[0])
-        self.most = min(room, self._cut, pencil.d - self._cut)
-        self._x, self._y = (Basis(block, self.most) for block in blocks)
+        self.most = min(room, max(block.shape[0] for block in blocks))
+        self._x, self._y = (Basis(block, min(room, block.shape[0])) for block in blocks)
         self._to_x, self._to_y = (np.empty((block.shape[0], self.most)) for block in blocks)
         self._H = np.zeros((self.most, self.most))
 
     @property
     def size(self) -> int:
-        """Dimension so far, of the smaller basis."""
-        return min(self._x.size, self._y.size)
+        """Dimension so far, of the larger basis."""
+        return max(self._x.size, self._y.size)
 
     def expand(self, Z: Block) -> int:
         """Add the halves of Z, each to its own basis; one product each with A and B."""
@@ -175,7 +175,7 @@ class SplitSpace:
             to_x, to_y = images[: self._cut, : y.shape[1]], images[self._cut :, : x.shape[1]]
             self._H[: self._x.size, j : self._y.size] = tall_dot(self._x.Q, to_x)
             self._H[i : self._x.size, :j] = tall_dot(to_y, self._y.Q[:, :j])
-        return x.shape[1] + y.shape[1]
+        return int(x.shape[1] + y.shape[1])
 
     def _rotations(self) -> tuple[Vector, Block, Block]:
         H = self._H[: self._x.size, : self._y.size]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numba import get_num_threads, njit
 
-__all__ = ["balanced", "compiled", "in_threads", "threads"]
+__all__ = ["balanced", "compiled", "equal", "in_threads", "threads"]
 
 
 def compiled(function):
@@ -34,7 +37,7 @@ def _pool(size):
     return ThreadPoolExecutor(size, thread_name_prefix="genelin")
 
 
-def in_threads(work, parts):
+def in_threads(work: Callable[..., Any], parts: Iterable[Any]) -> list[Any]:
     """Run work(*part) for all parts, side by side; kernels do not hold the interpreter's lock."""
     parts = list(parts)
     if len(parts) == 1 or threads() == 1:
@@ -42,8 +45,13 @@ def in_threads(work, parts):
     return [task.result() for task in [_pool(threads()).submit(work, *part) for part in parts]]
 
 
-def balanced(indptr, parts):
+def equal(rows: int, parts: int) -> list[tuple[int, int]]:
+    """Row ranges [(first, last), …] of about the same length."""
+    return list(pairwise(np.linspace(0, rows, parts + 1).astype(int).tolist()))
+
+
+def balanced(indptr: Any, parts: int) -> list[tuple[int, int]]:
     """Row ranges [(first, last), …] with about the same number of entries."""
     cuts = np.searchsorted(indptr, np.linspace(0, indptr[-1], parts + 1))
     cuts[0], cuts[-1] = 0, len(indptr) - 1
-    return list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
+    return list(pairwise(cuts.tolist()))

@@ -84,7 +84,7 @@ def store(typingctx, block, row, column, lanes):
 
 @intrinsic
 def add_product(typingctx, total, number, lanes):
-    """total + number·lanes."""
+    """Total + number·lanes."""
 
     def generate(context, builder, signature, args):
         vector = context.get_value_type(lanes)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from genelin.kernels.compiled import balanced, compiled, in_threads, threads
+from genelin.kernels.compiled import balanced, compiled, equal, in_threads, threads
 from genelin.kernels.lanes import add_product, fetch, load, store, zeros
 
 __all__ = ["cross_times", "times"]
@@ -123,7 +125,7 @@ def _parts(stored, k):
     return max(1, min(threads(), stored * k // 2**18))
 
 
-def times(X, V):
+def times(X: Any, V: Any) -> Any:
     """X @ V for CSR X, rows shared out among threads."""
     V = np.ascontiguousarray(V)
     out = np.empty((X.shape[0], V.shape[1]), V.dtype)
@@ -133,7 +135,7 @@ def times(X, V):
     return out
 
 
-def cross_times(X, Y, V, shift=None):
+def cross_times(X: Any, Y: Any, V: Any, shift: Any = None) -> tuple[Any, Any]:
     """Xᵀ(Y @ V − 1·shiftᵀ) in one sweep over the rows, and the column sums of the bracket.
 
     The sums are zero without a shift, where they are not needed.
@@ -147,6 +149,5 @@ def cross_times(X, Y, V, shift=None):
     spans = [(*arrays, outs[t], totals[t], *span) for t, span in enumerate(ranges)]
     in_threads(_cross_times, spans)
     if len(ranges) > 1:
-        halves = np.linspace(0, d, len(ranges) + 1).astype(int).tolist()
-        in_threads(_add_rows, [(outs, *span) for span in zip(halves, halves[1:], strict=False)])
+        in_threads(_add_rows, [(outs, *span) for span in equal(d, len(ranges))])
     return outs[0], totals.sum(axis=0)

@@ -6,9 +6,11 @@ among threads.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from genelin.kernels.compiled import compiled, in_threads, threads
+from genelin.kernels.compiled import compiled, equal, in_threads, threads
 
 __all__ = ["advance", "dots", "shifted_dots", "turn"]
 
@@ -46,8 +48,7 @@ def _turn(P, Z, conjugation, first, last):
 
 def _spans(rows, columns):
     parts = max(1, min(threads(), rows * columns // 2**15))
-    cuts = np.linspace(0, rows, parts + 1).astype(int).tolist()
-    return list(zip(cuts[:-1], cuts[1:], strict=True))
+    return equal(rows, parts)
 
 
 def _summed(kernel, *arrays):
@@ -58,23 +59,23 @@ def _summed(kernel, *arrays):
     return totals.sum(axis=0)
 
 
-def dots(U, V):
+def dots(U: Any, V: Any) -> Any:
     """uⱼᵀvⱼ for every column j, summed in float64."""
     return _summed(_dots, U, V)
 
 
-def shifted_dots(P, AP, BP, theta, sign):
+def shifted_dots(P: Any, AP: Any, BP: Any, theta: Any, sign: Any) -> Any:
     """Turn BP into KP, kⱼ = signⱼ(θⱼBpⱼ − Apⱼ), and return pⱼᵀkⱼ."""
     return _summed(_shifted_dots, P, AP, BP, theta.astype(P.dtype), sign.astype(P.dtype))
 
 
-def advance(C, R, P, KP, step):
+def advance(C: Any, R: Any, P: Any, KP: Any, step: Any) -> None:
     """C += step·P and R −= step·KP, in place."""
     arrays = (C, R, P, KP, step.astype(P.dtype))
     in_threads(_advance, [(*arrays, *span) for span in _spans(*P.shape)])
 
 
-def turn(P, Z, conjugation):
+def turn(P: Any, Z: Any, conjugation: Any) -> None:
     """P = Z + conjugation·P, in place."""
     arrays = (P, Z, conjugation.astype(P.dtype))
     in_threads(_turn, [(*arrays, *span) for span in _spans(*P.shape)])

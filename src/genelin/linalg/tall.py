@@ -30,13 +30,6 @@ def one_blas_thread() -> AbstractContextManager[Any]:
     return limits
 
 
-def _spans(rows: int, work: int) -> list[tuple[int, int]]:
-    from genelin.kernels.compiled import threads
-
-    cuts = np.linspace(0, rows, (threads() if work >= LARGE else 1) + 1).astype(int).tolist()
-    return list(zip(cuts[:-1], cuts[1:], strict=True))
-
-
 def tall_dot(U: Block, V: Block) -> Block:
     """UᵀV for (d, m) and (d, n) blocks.
 
@@ -48,9 +41,9 @@ def tall_dot(U: Block, V: Block) -> Block:
     """
     if U.size + V.size < LARGE:
         return U.T @ V
-    from genelin.kernels.compiled import in_threads
+    from genelin.kernels.compiled import equal, in_threads, threads
 
-    spans = _spans(len(U), U.size + V.size)
+    spans = equal(len(U), threads())
     parts = in_threads(lambda first, last: U[first:last].T @ V[first:last], spans)
     return np.asarray(sum(parts[1:], parts[0]))
 
@@ -68,12 +61,12 @@ def tall_times(U: Block, C: Block, out: Block | None = None) -> Block:
     if U.size + out.size < LARGE:
         out[:] = U @ C
         return out
-    from genelin.kernels.compiled import in_threads
+    from genelin.kernels.compiled import equal, in_threads, threads
 
     def piece(first: int, last: int) -> None:
         for start in range(first, last, 4096):  # rows that fit the cache, so that U may be `out`
             rows = slice(start, min(start + 4096, last))
             out[rows] = U[rows] @ C
 
-    in_threads(piece, _spans(len(U), U.size + out.size))
+    in_threads(piece, equal(len(U), threads()))
     return out

@@ -16,7 +16,7 @@ from genelin.operators.products import cross_times, times
 from genelin.operators.row_sum import RowSum
 from genelin.operators.rows import RowBlock, Rows
 
-__all__ = ["Cross", "Gram", "resolve_scale"]
+__all__ = ["Cross", "Gram", "central_moments", "resolve_scale"]
 
 Scale = bool | Any | None  # True: unit variance; an array: divide column j by scale[j]
 
@@ -159,11 +159,16 @@ class Gram(Operator):
         if self._moment is not None:
             return self
         twin, X = copy(self), self.rows.matrix
-        if self.rows.is_sparse:
+        if self.rows.single:
+            twin._moment = sparse.diags_array(self.rows.mean_square).tocsr()
+            twin.setup_flops = 2.0 * self.rows.stored
+        elif self.rows.is_sparse:
             twin._moment = (X.T @ X).tocsr() / self.rows.n
             twin.setup_flops = 2.0 * float(np.square(np.diff(X.indptr), dtype=np.float64).sum())
         else:
-            twin._moment = _accumulate(self.rows, self.rows, self._mean, self._mean)
+            twin._moment = self.rows.central_moment if self._mean is not None else None
+            if twin._moment is None:
+                twin._moment = _accumulate(self.rows, self.rows, self._mean, self._mean)
             twin._mean = None
             twin.setup_flops = 2.0 * self.rows.stored * self.rows.d
         twin.reads, twin.flops = 0.0, 2.0 * _stored(twin._moment)
@@ -273,12 +278,18 @@ class Cross(Operator):
     def _apply_transposed(self, V: Block) -> Block:
         return self.both(V, np.empty((self.shape[1], 0)))[1]
 
-    def formed(self) -> Cross:
-        """The same operator with XᵀY/n formed, so that products no longer read the data."""
+    def formed(self, moment: Block | None = None) -> Cross:
+        """The same operator with XᵀY/n formed, so that products no longer read the data.
+
+        `moment` is that matrix, centred, where it is known already.
+        """
         if self._moment is not None:
             return self
         twin = copy(self)
-        if self.x.is_sparse and self.y.is_sparse:
+        if moment is not None:
+            twin._moment, twin._means = moment, (None, None)
+            twin.setup_flops = 2.0 * self.x.stored * self.y.d
+        elif self.x.is_sparse and self.y.is_sparse:
             twin._moment = (self.x.matrix.T @ self.y.matrix).tocsr() / self.x.n
             counts = np.diff(self.x.matrix.indptr).astype(np.float64)
             twin.setup_flops = 2.0 * float(counts @ np.diff(self.y.matrix.indptr))
@@ -307,6 +318,16 @@ class Cross(Operator):
         twin._factors = _lowered(self._factors[0]), _lowered(self._factors[1])
         return twin
 
+    def scaled(self, left: Vector, right: Vector) -> Any:
+        """diag(left)·S_xy·diag(right) as a sparse matrix, for sparse data that are not centred."""
+        formed = self.formed()
+        for own, side in zip(self._factors, (left, right), strict=True):
+            if own is not None:
+                side *= own
+        core = formed._moment.tocoo()
+        core.data = core.data * left[core.row] * right[core.col]
+        return core.tocsr()
+
     def dense(self) -> Block:
         """The d₁×d₂ matrix as one dense array; reads the data once unless it is formed already."""
         formed = self.formed()
@@ -329,6 +350,22 @@ def _accumulate(x: Rows, y: Rows, x_mean: Vector | None, y_mean: Vector | None) 
         moment += _product(x_rows, y_rows)
     moment /= x.n
     return moment
+
+
+def central_moments(x: Rows, y: Rows) -> Block:
+    """The cross-moment of two dense views about their means; each keeps its own moment too.
+
+    One sweep over the rows after the means, and every block of them is centred once.
+    """
+    moments = np.zeros((x.d, x.d)), np.zeros((y.d, y.d)), np.zeros((x.d, y.d))
+    for start, stop in x.limits(x.d + 2 * y.d):
+        a, b = (rows.matrix[start:stop] - rows.mean for rows in (x, y))
+        for moment, left, right in zip(moments, (a, b, a), (a, b, b), strict=True):
+            moment += left.T @ right
+    for moment in moments:
+        moment /= x.n
+    x.central_moment, y.central_moment = moments[:2]
+    return moments[2]
 
 
 def _product(x_rows: RowBlock, y_rows: RowBlock) -> Block:

@@ -35,7 +35,7 @@ def times(M: Any, V: Block) -> Block:
 
 
 def cross_times(x: RowBlock, y: RowBlock, V: Block) -> Block:
-    """(X_b − 1μ_xᵀ)ᵀ(Y_b − 1ν_yᵀ) V; sparse rows are read once, and nothing of their length kept."""
+    """(X_b − 1μᵀ)ᵀ(Y_b − 1νᵀ) V; sparse rows are read once, and nothing of their length kept."""
     both_sparse = sparse.issparse(x.matrix) and sparse.issparse(y.matrix)
     if V.shape[1] < NARROW_SWEEP or not both_sparse or (x.mean is None) != (y.mean is None):
         return x.transposed_dot(y.dot(V))

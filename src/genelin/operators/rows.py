@@ -68,6 +68,7 @@ class Rows:
         self.n, self.d = int(matrix.shape[0]), int(matrix.shape[1])
         self.is_sparse = bool(sparse.issparse(matrix))
         self.stored = int(matrix.nnz if self.is_sparse else matrix.size)
+        self.central_moment: Block | None = None  # (X − 1μᵀ)ᵀ(X − 1μᵀ)/n where it is known
 
     @cached_property
     def largest(self) -> float:
@@ -86,11 +87,14 @@ class Rows:
     @cached_property
     def variance(self) -> Vector:
         """Column variances (divided by n), summed from squares of deviations only."""
-        return self.mean_square_about(self.mean)
+        moment = self.central_moment
+        return self.mean_square_about(self.mean) if moment is None else moment.diagonal().copy()
 
     @cached_property
     def mean_square(self) -> Vector:
         """Column means of squares."""
+        if self.central_moment is not None:
+            return np.asarray(self.variance + self.mean**2)
         return self.mean_square_about(np.zeros(self.d))
 
     @cached_property
@@ -115,6 +119,13 @@ class Rows:
         shift = np.where(far, self.mean, 0.0)
         shifted = (X.data - shift[X.indices], X.indices, X.indptr)
         return Rows(sparse.csr_array(shifted, shape=X.shape, copy=False))
+
+    @cached_property
+    def single(self) -> bool:
+        """Whether rows have at most one nonzero each, so that XᵀX is diagonal."""
+        if not self.is_sparse or self.stored > self.n:
+            return False
+        return bool(np.diff(self.matrix.indptr).max(initial=0) <= 1)
 
     @cached_property
     def lowered(self) -> Rows:

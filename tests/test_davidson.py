@@ -1,0 +1,185 @@
+"""The accelerated default: right on the problems of the paper's algorithms, and on harder ones."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.linalg import eigh
+from scipy.sparse.linalg import LinearOperator
+
+from genelin import Davidson, TwoView, measures, solvers, top_k, top_k_cca
+from genelin.errors import ConvergenceWarning
+from genelin.linalg import order, sin_theta
+from genelin.results import Status
+
+RNG = np.random.default_rng
+
+
+def pencil(d: int, values: np.ndarray, kappa: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """A and B with given generalized eigenvalues and condition number of B."""
+    rng = RNG(seed)
+    Q = np.linalg.qr(rng.standard_normal((d, d)))[0]
+    U = np.linalg.qr(rng.standard_normal((d, d)))[0]
+    root = (Q * np.sqrt(np.geomspace(1, kappa, d))) @ Q.T
+    A = root @ (U * values) @ U.T @ root
+    return (A + A.T) / 2, root @ root
+
+
+def expected(A: np.ndarray, B: np.ndarray, k: int, which: str) -> tuple[np.ndarray, np.ndarray]:
+    values, V = eigh(A, B)
+    top = order(values, which)[:k]
+    return values[top], V[:, top]
+
+
+@pytest.mark.parametrize("which", ["LM", "LA", "SA"])
+@pytest.mark.parametrize("k", [1, 3, 8])
+@pytest.mark.parametrize("kappa", [1.0, 1e3, 1e6])
+def test_matches_eigh(which: str, k: int, kappa: float) -> None:
+    values = RNG(7).uniform(-1, 1, 150)
+    A, B = pencil(150, values, kappa, seed=3)
+    solution = top_k(A, B, k=k, which=which, method=Davidson(), tol=1e-8)
+    wanted, V = expected(A, B, k, which)
+    assert solution.converged
+    np.testing.assert_allclose(solution.values, wanted, atol=1e-8 * np.abs(wanted).max())
+    assert sin_theta(solution.vectors, V, B) <= max(solution.sin_theta_bound, 1e-7 * kappa**0.5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    d=st.integers(2, 60),
+    k=st.integers(1, 60),
+    kappa=st.sampled_from([1.0, 10.0, 1e4, 1e8, 1e12]),
+    kind=st.sampled_from(["spread", "clustered", "repeated", "opposite", "zero"]),
+    which=st.sampled_from(["LM", "LA", "SA"]),
+)
+def test_random_pencils_right_or_reported(
+    seed: int, d: int, k: int, kappa: float, kind: str, which: str
+) -> None:
+    k, rng = min(k, d), RNG(seed)
+    values = rng.uniform(-1, 1, d)
+    if kind == "clustered":
+        values = np.round(values, 1) + 1e-9 * rng.standard_normal(d)
+    if kind == "repeated":
+        values = np.round(values, 1)
+    if kind == "opposite":
+        values = np.concatenate([values, -values])[:d]
+    if kind == "zero":
+        values[1:] = 0.0
+    A, B = pencil(d, values, kappa, seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        solution = top_k(A, B, k=k, which=which, method=Davidson(), tol=1e-8)
+    assert np.all(np.isfinite(solution.vectors))
+    wanted = expected(A, B, k, which)[0]
+    largest = np.abs(wanted).max()
+    slack = 10 * kappa * np.finfo(float).eps * np.abs(values).max()
+    found = np.abs(solution.values) if which == "LM" else solution.values  # of ±λ either will do
+    wanted = np.abs(wanted) if which == "LM" else wanted
+    if solution.converged:
+        np.testing.assert_allclose(found, wanted, atol=3e-8 * largest + slack)
+    else:
+        assert solution.residuals.max() > 1e-8 * largest or solution.status is Status.NO_GAP
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [
+        solvers.CG(),
+        solvers.CG(preconditioner=None),
+        solvers.Direct(),
+        solvers.AGD(),
+        lambda B, b, u0, delta: u0 + np.linalg.solve(B @ np.eye(len(b)), b - B @ u0),
+    ],
+    ids=["CG", "plain CG", "Direct", "AGD", "function"],
+)
+def test_any_solver_corrects(solver: object) -> None:
+    values = np.concatenate([[3.0, -2.5, 2.0, 1.6], RNG(1).uniform(-1, 1, 116)])
+    A, B = pencil(120, values, 1e3, seed=5)
+    solution = top_k(A, B, k=4, method=Davidson(solver=solver), tol=1e-8)
+    assert solution.converged
+    np.testing.assert_allclose(solution.values, [3.0, -2.5, 2.0, 1.6], atol=1e-7)
+
+
+def correlated(n: int, sizes: tuple[int, int], seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = RNG(seed)
+    Z = rng.standard_normal((n, 6)) * np.linspace(3, 0.5, 6)
+    X = Z @ rng.standard_normal((6, sizes[0])) + rng.standard_normal((n, sizes[0]))
+    Y = Z @ rng.standard_normal((6, sizes[1])) + rng.standard_normal((n, sizes[1]))
+    return X, Y
+
+
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("form", [True, False])
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_canonical_pairs_match_the_dense_solution(center: bool, form: bool, kind: str) -> None:
+    X, Y = correlated(400, (40, 30))
+    if kind == "sparse":
+        X, Y = (sparse.csr_array(np.where(np.abs(M) > 2, M, 0.0)) for M in (X, Y))
+    problem = TwoView(X, Y, reg=1e-3, center=center, form=form)
+    exact = top_k_cca(X, Y, k=4, reg=1e-3, center=center)
+    found = Davidson()(problem, 4, 1e-8)
+    assert found.converged
+    np.testing.assert_allclose(found.correlations, exact.correlations, atol=1e-9)
+    sine = measures.sin_theta_b(
+        problem, np.vstack([found.x_weights, found.y_weights]), exact.x_weights, exact.y_weights
+    )
+    assert sine <= 1e-6
+    for W, S in ((found.x_weights, problem.S_x), (found.y_weights, problem.S_y)):
+        np.testing.assert_allclose(W.T @ (S @ W), np.eye(4), atol=1e-10)
+
+
+def test_more_pairs_than_a_basis_has_room_for_blocks() -> None:
+    X, Y = correlated(200, (12, 9))
+    exact = top_k_cca(X, Y, k=9)
+    found = Davidson()(TwoView(X, Y), 9, 1e-8)
+    np.testing.assert_allclose(found.correlations, exact.correlations, atol=1e-9)
+
+
+def test_warm_start_takes_less() -> None:
+    values = np.concatenate([[3.0, 2.5, 2.0], RNG(1).uniform(-1.8, 1.8, 297)])
+    A, B = pencil(300, values, 1e4, seed=5)
+    first = top_k(A, B, k=3, method=Davidson())
+    again = top_k(A * 1.0001, B, k=3, method=Davidson(start=first))
+    assert again.converged
+    assert again.cost.applications < first.cost.applications
+
+
+def test_start_of_another_size_is_refused() -> None:
+    with pytest.raises(ValueError, match="start has shape"):
+        top_k(np.diag(np.arange(1.0, 9.0)), k=1, method=Davidson(start=np.ones((3, 1))))
+
+
+def test_same_seed_same_answer() -> None:
+    A, B = pencil(100, RNG(1).uniform(-1, 1, 100), 1e3, seed=5)
+    one, two = (top_k(A, B, k=3, method=Davidson(), rng=4) for _ in range(2))
+    np.testing.assert_array_equal(one.vectors, two.vectors)
+
+
+def test_callback_stops() -> None:
+    A, B = pencil(100, RNG(1).uniform(-1, 1, 100), 1e3, seed=5)
+    with pytest.warns(ConvergenceWarning):
+        solution = top_k(A, B, k=3, method=Davidson(), callback=lambda record, W: True)
+    assert solution.status is Status.STOPPED
+    assert len(solution.trace) == 1
+
+
+def test_hard_operators_end_in_the_dense_solution() -> None:
+    """κ(B) = 1e8, a gap of 1e-3, and nothing but products: no more than 2d extra columns."""
+    d, k = 400, 5
+    values = np.concatenate([np.linspace(1.004, 1.0, k), 0.999 * RNG(1).uniform(-1, 1, d - k)])
+    values[k] = 0.999
+    A, B = pencil(d, values, 1e8, seed=5)
+    opaque = [
+        LinearOperator((d, d), matvec=lambda v, M=M: M @ v, matmat=lambda V, M=M: M @ V)
+        for M in (A, B)
+    ]
+    solution = top_k(*opaque, k=k, tol=1e-6)
+    assert solution.converged
+    np.testing.assert_allclose(solution.values, values[:k], atol=1e-6)
+    assert solution.cost.applications <= 8 * d
