@@ -26,7 +26,8 @@ format: $(VENV)/.lint      ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix src tests examples benchmarks
 	$(BIN)/ruff format src tests examples benchmarks
 
-bench: $(VENV)/.demo       ## growth of the solvers, a million rows, row kernels; tables and JSON (long)
+bench: $(VENV)/.demo       ## the default against peers, growth of the solvers, row kernels; tables and JSON (long)
+	$(BIN)/python benchmarks/default.py
 	$(BIN)/python benchmarks/row_kernel.py
 	$(BIN)/python benchmarks/solver_table.py
 	$(BIN)/python benchmarks/many_rows.py

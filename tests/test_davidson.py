@@ -12,7 +12,9 @@ from scipy import sparse
 from scipy.linalg import eigh
 from scipy.sparse.linalg import LinearOperator
 
-from genelin import Davidson, TwoView, measures, solvers, top_k, top_k_cca
+from genelin import Davidson, Dense, Pencil, TwoView, measures, solvers, top_k, top_k_cca
+from genelin.eigen.planner import OrDense, default_method
+from genelin.eigen.whitened import WhitenedSVD, is_diagonal
 from genelin.errors import ConvergenceWarning
 from genelin.linalg import order, sin_theta
 from genelin.results import Status
@@ -183,3 +185,56 @@ def test_hard_operators_end_in_the_dense_solution() -> None:
     assert solution.converged
     np.testing.assert_allclose(solution.values, values[:k], atol=1e-6)
     assert solution.cost.applications <= 8 * d
+
+
+def indicators(n: int, sizes: tuple[int, int], seed: int = 0) -> list[sparse.csr_array]:
+    """Two categories per row, which depend on each other."""
+    rng = RNG(seed)
+    x = rng.integers(0, sizes[0], n)
+    y = np.where(rng.random(n) < 0.5, x % sizes[1], rng.integers(0, sizes[1], n))
+    return [
+        sparse.csr_array((np.ones(n), code, np.arange(n + 1)), shape=(n, size))
+        for code, size in zip((x, y), sizes, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("k", [1, 6, 24, 25])
+@pytest.mark.parametrize("scale", [False, True])
+def test_diagonal_covariances(k: int, scale: bool) -> None:
+    X, Y = indicators(4000, (40, 25))
+    problem = TwoView(X, Y, reg=1e-4, center=False, scale=scale)
+    assert is_diagonal(problem)
+    found, exact = WhitenedSVD()(problem, k), Dense()(problem, k)
+    assert found.converged
+    np.testing.assert_allclose(found.correlations, exact.correlations, atol=1e-9)
+    np.testing.assert_allclose(
+        found.x_weights.T @ (problem.S_x @ found.x_weights), np.eye(k), atol=1e-9
+    )
+    if exact.sin_theta_bound < 1e-6:
+        W = np.vstack([found.x_weights, found.y_weights])
+        sine = measures.sin_theta_b(problem, W, exact.x_weights, exact.y_weights)
+        assert sine <= found.sin_theta_bound + 1e-8
+
+
+def test_wide_indicators_take_the_diagonal_route() -> None:
+    X, Y = indicators(9000, (3000, 2500))
+    assert default_method(TwoView(X, Y, reg=1e-3, center=False), 5) == WhitenedSVD()
+    assert default_method(TwoView(X, Y, reg=1e-3, center=True), 5) == Davidson()
+
+
+def test_the_dense_end_of_a_budget_counts_all_products() -> None:
+    A, B = pencil(300, RNG(1).uniform(-1, 1, 300), 1e8, seed=5)
+    columns = [0]
+
+    def counted(M: np.ndarray) -> LinearOperator:
+        def product(V: np.ndarray) -> np.ndarray:
+            columns[0] += V.shape[1] if V.ndim == 2 else 1
+            return M @ V
+
+        return LinearOperator(M.shape, matvec=product, matmat=product, dtype=float)
+
+    problem = Pencil(counted(A), counted(B))
+    solution = OrDense(Davidson(max_applications=600))(problem, 3, 1e-8)
+    assert solution.converged
+    assert columns[0] == solution.cost.applications
+    assert columns[0] <= 600 + 600 + 300

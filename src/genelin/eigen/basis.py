@@ -76,8 +76,12 @@ class RitzBasis:
 
     def head(self, k: int) -> RitzBasis:
         """The first k pairs."""
-        first = Products(self.W[:, :k], self.AW[:, :k], self.BW[:, :k])
-        return RitzBasis(first, self.theta[:k])
+        return self.part(slice(k))
+
+    def part(self, pairs: slice) -> RitzBasis:
+        """Some of the pairs."""
+        columns = (self.W[:, pairs], self.AW[:, pairs], self.BW[:, pairs])
+        return RitzBasis(Products(*columns), self.theta[pairs])
 
 
 def magnitudes(theta: Vector, which: Which) -> Vector:

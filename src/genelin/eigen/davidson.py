@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
-from genelin.eigen.basis import Products, RitzBasis, start_block, within_range
+from genelin.eigen.basis import Products, RitzBasis, magnitudes, start_block, within_range
 from genelin.eigen.ccalin import canonical_solution, halves, mirrored
 from genelin.eigen.correction import Correctors
 from genelin.eigen.genelink import fix_signs
@@ -171,7 +172,7 @@ class _Run:
         self.settings, self.pencil, self.space = settings, pencil, space
         self.k, self.width = k, settings.width(k)
         self.tol, self.meter, self.rng, self.callback = tol, meter, rng, callback
-        self.semidefinite = semidefinite
+        self.semidefinite, self.split = semidefinite, isinstance(space, SplitSpace)
         self.solver = as_solver(settings.solver)
         self.state = self.solver.init(pencil.B)
         self.referee = Referee(pencil, self.solver, self.state)
@@ -250,10 +251,18 @@ class _Run:
             todo = np.flatnonzero(relative > self.tol)
             found = self.correctors.plain(R[:, todo], self.effort, self._allowed(len(todo)))
         else:
+            todo = np.concatenate([todo, self._blurred_guard(basis, estimates)])
             sign = _signs(basis.theta[todo], self.pencil.which)
             steps = self._allowed(2 * len(todo))
             found = self.correctors.shifted(basis, todo, sign, self.effort, steps)
         return found.directions.astype(np.float64, copy=False), estimates, found.steps
+
+    def _blurred_guard(self, basis: RitzBasis, estimates: Vector) -> NDArray[np.intp]:
+        """The pair behind the k-th, as long as it cannot tell yet how wide the gap is."""
+        sizes = magnitudes(basis.theta, self.pencil.which)[self.k - 1 : self.k + 1]
+        if len(sizes) < 2 or self.distrust * estimates[self.k] <= 0.1 * (sizes[0] - sizes[1]):
+            return np.empty(0, dtype=np.intp)
+        return np.array([self.k])
 
     def _allowed(self, columns: int) -> int:
         """Steps for the next solve, of so many columns each."""
@@ -309,12 +318,20 @@ class _Run:
         return Status.STAGNATED if reason is Status.CONVERGED else reason
 
     def _gap(self, basis: RitzBasis, pairs: RitzBasis, residuals: Vector) -> Gap:
-        """What comes next, by a search that begins with the guards of this run."""
-        guards = basis.W[:, self.k : self.k + 3]
-        sizes = np.abs(basis.theta)
-        wide = len(sizes) > self.k and sizes[self.k - 1] - sizes[self.k] > 1e-2 * sizes[0]
-        steps = 60 if wide else 2
-        if isinstance(self.space, SplitSpace):
+        """What comes next: the first guard where it is good enough, else what a search finds."""
+        k, theta = self.k, basis.theta
+        sizes = magnitudes(theta, self.pencil.which)
+        distance = float(sizes[k - 1] - sizes[k]) if len(sizes) > k else 0.0
+        uncertainty = float(np.linalg.norm(residuals)) * (np.sqrt(2.0) if self.split else 1.0)
+        if distance > 10 * uncertainty and np.isfinite(uncertainty):
+            guard = self._fresh(basis.part(slice(k, k + 1)))
+            norm = float(self.referee.verified(guard, 0.2 * distance)[0][0])
+            if norm <= 0.2 * distance:
+                scales = uncertainty, 1e-6 * largest(theta)
+                return Gap(distance, norm, *scales, guard.W)
+        guards = basis.W[:, k : k + 3]
+        steps = 60 if distance > 1e-2 * largest(theta) else 2
+        if self.split:
             pairs, residuals = mirrored(self.pencil, pairs), np.concatenate([residuals] * 2)
             guards = np.hstack([guards, flipped(self.pencil, guards)])
         return self.referee.gap(pairs, residuals, self.rng, seen=guards, steps=steps)

@@ -321,9 +321,10 @@ class Cross(Operator):
     def scaled(self, left: Vector, right: Vector) -> Any:
         """diag(left)·S_xy·diag(right) as a sparse matrix, for sparse data that are not centred."""
         formed = self.formed()
-        for own, side in zip(self._factors, (left, right), strict=True):
-            if own is not None:
-                side *= own
+        left, right = (
+            side if own is None else side * own
+            for own, side in zip(self._factors, (left, right), strict=True)
+        )
         core = formed._moment.tocoo()
         core.data = core.data * left[core.row] * right[core.col]
         return core.tocsr()

@@ -1,0 +1,129 @@
+"""Compiled products and sweeps against NumPy and SciPy, on shapes that are easy to get wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from genelin import kernels
+from genelin.kernels import compiled
+from genelin.linalg.columns import LARGE, column_dots
+from genelin.linalg.tall import one_blas_thread, tall_dot, tall_times
+from genelin.operators import BlockDiagonal, Cross, Gram, Identity, OffDiagonal, as_operator
+
+
+def rows_of(
+    n: int, d: int, density: float, seed: int, dtype: type = np.float64
+) -> sparse.csr_array:
+    """Random CSR rows, some of them empty."""
+    X = sparse.random_array((n, d), density=density, rng=np.random.default_rng(seed), format="csr")
+    return sparse.csr_array(X.astype(dtype))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    n=st.integers(1, 300),
+    d=st.integers(1, 50),
+    k=st.integers(1, 35),
+    density=st.sampled_from([0.0, 0.05, 0.5, 1.0]),
+    seed=st.integers(0, 1000),
+)
+def test_products_are_those_of_scipy(n: int, d: int, k: int, density: float, seed: int) -> None:
+    X, Y = rows_of(n, d, density, seed), rows_of(n, d + 1, density, seed + 1)
+    V, W = (np.random.default_rng(seed).standard_normal((m, k)) for m in (d, d + 1))
+    np.testing.assert_allclose(kernels.times(X, V), X @ V, atol=1e-12)
+    np.testing.assert_allclose(kernels.cross_times(X, Y, W)[0], X.T @ (Y @ W), atol=1e-11)
+    shift = np.random.default_rng(seed).standard_normal(k)
+    product, total = kernels.cross_times(X, Y, W, shift)
+    bracket = Y @ W - shift
+    np.testing.assert_allclose(product, X.T @ bracket, atol=1e-11)
+    np.testing.assert_allclose(total, bracket.sum(axis=0), atol=1e-11)
+
+
+@pytest.mark.parametrize("k", [3, 20, 29])
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_all_threads_and_kinds_of_numbers(k: int, index: type, dtype: type) -> None:
+    X = rows_of(30_000, 400, 0.02, 0, dtype)
+    X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
+    V = np.random.default_rng(1).standard_normal((400, k)).astype(dtype)
+    exact = X.astype(np.float64) @ V.astype(np.float64)
+    bound = 1e-4 if dtype is np.float32 else 1e-11
+    product = kernels.times(X, V)
+    assert product.dtype == dtype
+    np.testing.assert_allclose(product, exact, atol=bound * np.abs(exact).max())
+    twice = X.astype(np.float64).T @ exact
+    fused = kernels.cross_times(X, X, V)[0]
+    np.testing.assert_allclose(fused, twice, atol=bound * np.abs(twice).max())
+
+
+def test_a_block_that_is_not_contiguous() -> None:
+    X = rows_of(50, 40, 0.2, 0)
+    V = np.random.default_rng(0).standard_normal((12, 40)).T
+    np.testing.assert_allclose(kernels.times(X, V), X @ V, atol=1e-12)
+    np.testing.assert_allclose(kernels.times(X, V[:, ::-1]), X @ V[:, ::-1], atol=1e-12)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 7])
+def test_spans_cover_all_rows_once(parts: int) -> None:
+    indptr = np.cumsum([0, 5, 0, 0, 100, 1, 1, 1, 0])
+    for spans in (compiled.balanced(indptr, parts), compiled.equal(8, parts)):
+        covered = [i for first, last in spans for i in range(first, last)]
+        assert covered == list(range(8))
+
+
+def test_vector_work_of_conjugate_gradients() -> None:
+    rng = np.random.default_rng(0)
+    P, KP, C, R, Z = rng.standard_normal((5, LARGE // 4, 6))
+    step, theta, sign = rng.standard_normal(6), rng.standard_normal(6), np.array([1.0, -1] * 3)
+    expected = sign * (theta * KP - Z)
+    turned = KP.copy()
+    curvature = kernels.shifted_dots(P, Z, turned, theta, sign)
+    np.testing.assert_allclose(turned, expected, atol=1e-12)
+    np.testing.assert_allclose(curvature, (P * expected).sum(axis=0), rtol=1e-9, atol=1e-7)
+    np.testing.assert_allclose(column_dots(P, Z), (P * Z).sum(axis=0), rtol=1e-9, atol=1e-7)
+    new_C, new_R, new_P = C + step * P, R - step * KP, Z + step * P
+    kernels.advance(C, R, P, KP, step)
+    kernels.turn(P, Z, step)
+    for found, wanted in ((C, new_C), (R, new_R), (P, new_P)):
+        np.testing.assert_allclose(found, wanted, atol=1e-12)
+
+
+def test_tall_products_in_pieces() -> None:
+    rng = np.random.default_rng(0)
+    U, V, C = rng.standard_normal((60_000, 9)), rng.standard_normal((60_000, 4)), np.eye(9)[:, ::-1]
+    with one_blas_thread():
+        np.testing.assert_allclose(tall_dot(U, V), U.T @ V, atol=1e-9)
+        np.testing.assert_allclose(tall_times(U, C), U[:, ::-1])
+        wanted = U[:, ::-1].copy()
+        tall_times(U, C, out=U)  # in place
+    np.testing.assert_array_equal(U, wanted)
+
+
+def lowered_cases() -> dict[str, object]:
+    X, Y = rows_of(300, 40, 0.2, 0), rows_of(300, 30, 0.2, 1)
+    gram, cross = Gram(X, 0.1, center=True, scale=True), Cross(X, Y, center=True, scale=True)
+    return {
+        "dense": as_operator(gram @ np.eye(40)),
+        "sparse": as_operator(X.T @ X),
+        "identity": Identity(40),
+        "gram": gram,
+        "formed gram": gram.formed(),
+        "blocks": BlockDiagonal((gram, Gram(Y, 0.2).formed())),
+        "pair": OffDiagonal(cross),
+        "formed pair": OffDiagonal(cross.formed()),
+    }
+
+
+@pytest.mark.parametrize("name", lowered_cases())
+@pytest.mark.parametrize("k", [1, 9])
+def test_lowered_operators_agree_to_single_precision(name: str, k: int) -> None:
+    operator = lowered_cases()[name]
+    V = np.random.default_rng(2).standard_normal((operator.shape[1], k))
+    single = operator.lowered() @ V.astype(np.float32)
+    assert single.dtype == np.float32
+    exact = operator @ V
+    np.testing.assert_allclose(single, exact, atol=1e-5 * np.abs(exact).max())
