@@ -487,7 +487,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="WORKLOAD")
     parser.add_argument("--repeats", type=int, help="timed runs of a method (3; quick: 1)")
-    parser.add_argument("--quick", action="store_true", help="reduced sizes, about two minutes")
+    parser.add_argument("--quick", action="store_true", help="reduced sizes, some minutes")
     parser.add_argument("--limit", type=float, help="seconds of one run (600; quick: 10)")
     parser.add_argument("--threads", type=int, help="of BLAS and kernels, for all methods")
     parser.add_argument("--memory", type=float, default=16.0, help="GB of one process")

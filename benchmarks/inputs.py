@@ -72,11 +72,11 @@ def _paths(files: Iterable[str]) -> Iterator[str]:
 
 
 def _directories(path: str) -> tuple[str, ...]:
-    return tuple(set(path.split("/")[:-1]))
+    return tuple(dict.fromkeys(path.split("/")[:-1]))
 
 
 def _words(path: str) -> tuple[str, ...]:
-    return tuple(set(re.findall("[a-z]+|[0-9]+", path.rsplit("/", 1)[-1].lower())))
+    return tuple(dict.fromkeys(re.findall("[a-z]+|[0-9]+", path.rsplit("/", 1)[-1].lower())))
 
 
 def _bags(bags: list[tuple[str, ...]], seen: int) -> Any:
