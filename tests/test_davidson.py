@@ -157,6 +157,14 @@ def test_start_of_another_size_is_refused() -> None:
         top_k(np.diag(np.arange(1.0, 9.0)), k=1, method=Davidson(start=np.ones((3, 1))))
 
 
+def test_an_answer_at_the_end_of_the_budget_is_verified() -> None:
+    A, B = pencil(100, np.r_[3.0, 2.5, RNG(1).uniform(-1, 1, 98)], 1e3, seed=5)
+    exact = expected(A, B, 2, "LM")[1]
+    solution = top_k(A, B, k=2, method=Davidson(start=exact, max_applications=1))
+    assert solution.converged
+    assert solution.residuals.max() <= 3e-8
+
+
 def test_same_seed_same_answer() -> None:
     A, B = pencil(100, RNG(1).uniform(-1, 1, 100), 1e3, seed=5)
     one, two = (top_k(A, B, k=3, method=Davidson(), rng=4) for _ in range(2))

@@ -193,7 +193,7 @@ class _Run:
             basis = self.space.ritz(min(self.width, self.space.size))
             Z, estimates, inner = self._corrected(basis)
             reason = self._verdict(basis, estimates, inner, grown)
-            if reason is not None and self._spent:
+            if reason is Status.MAX_ITERATIONS and self._spent:
                 return self._given_up(basis, reason)
             if reason is not None:
                 pairs = self._fresh(basis.head(self.k))
@@ -310,8 +310,10 @@ class _Run:
     def _doubt(self, residuals: Vector, estimates: Vector) -> None:
         """The referee saw more than the estimates: scale them up."""
         self.tries += 1
-        seen = np.maximum(estimates[: self.k], 1e-300)
-        self.distrust = max(self.distrust, float(np.max(residuals / seen)))
+        ratios = residuals / np.maximum(estimates[: self.k], 1e-300)
+        known = ratios[np.isfinite(ratios)]  # others are of columns that no solve could bound
+        more = float(known.max()) if len(known) else 10 * self.distrust
+        self.distrust = max(self.distrust, more)
         self.best, self.since = np.inf, 0
 
     def _failure(self, reason: Status) -> Status:
