@@ -224,6 +224,13 @@ def test_diagonal_covariances(k: int, scale: bool) -> None:
         assert sine <= found.sin_theta_bound + 1e-8
 
 
+def test_covariances_that_are_not_diagonal_are_refused() -> None:
+    X, Y = indicators(100, (10, 8))
+    for problem in (TwoView(X, Y, reg=0.1), TwoView(X.toarray(), Y, reg=0.1, center=False)):
+        with pytest.raises(ValueError, match="at most one nonzero"):
+            WhitenedSVD()(problem, 2)
+
+
 def test_wide_indicators_take_the_diagonal_route() -> None:
     X, Y = indicators(9000, (3000, 2500))
     assert default_method(TwoView(X, Y, reg=1e-3, center=False), 5) == WhitenedSVD()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -58,6 +61,20 @@ def test_all_threads_and_kinds_of_numbers(k: int, index: type, dtype: type) -> N
     twice = X.astype(np.float64).T @ exact
     fused = kernels.cross_times(X, X, V)[0]
     np.testing.assert_allclose(fused, twice, atol=bound * np.abs(twice).max())
+
+
+def _product_sum(X: Any, V: Any) -> float:
+    return float(kernels.times(X, V).sum())
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forks beside threads
+def test_threads_after_a_fork() -> None:
+    X, V = rows_of(30_000, 400, 0.02, 0), np.ones((400, 20))
+    here = _product_sum(X, V)
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        there = pool.apply_async(_product_sum, (X, V)).get(timeout=60)
+    assert here == there
 
 
 def test_a_block_that_is_not_contiguous() -> None:

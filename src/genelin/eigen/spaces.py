@@ -170,9 +170,8 @@ class SplitSpace:
         both[: self._cut, : x.shape[1]], both[self._cut :, : y.shape[1]] = x, y
         if both.shape[1]:
             images = self._pencil.A @ both
-            self._to_x[:, j : self._y.size] = images[: self._cut, : y.shape[1]]
-            self._to_y[:, i : self._x.size] = images[self._cut :, : x.shape[1]]
             to_x, to_y = images[: self._cut, : y.shape[1]], images[self._cut :, : x.shape[1]]
+            self._to_x[:, j : self._y.size], self._to_y[:, i : self._x.size] = to_x, to_y
             self._H[: self._x.size, j : self._y.size] = tall_dot(self._x.Q, to_x)
             self._H[i : self._x.size, :j] = tall_dot(to_y, self._y.Q[:, :j])
         return int(x.shape[1] + y.shape[1])

@@ -46,6 +46,11 @@ class WhitenedSVD:
         callback: Callback | None = None,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs; there is nothing to call back."""
+        if not is_diagonal(problem):
+            raise ValueError(
+                "WhitenedSVD needs rows of X and Y with at most one nonzero each, and "
+                "center=False: use method=None or Davidson()"
+            )
         rng = np.random.default_rng(rng)
         meter, (x_root, y_root) = Meter(problem.data_size, problem.setup), _roots(problem)
         scaled = problem.S_xy.scaled(x_root, y_root)

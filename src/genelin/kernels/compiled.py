@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -33,7 +34,8 @@ def threads() -> int:
 
 
 @cache
-def _pool(size):
+def _pool(size, process):
+    """One pool for each process: threads do not survive a fork."""
     return ThreadPoolExecutor(size, thread_name_prefix="genelin")
 
 
@@ -42,7 +44,8 @@ def in_threads(work: Callable[..., Any], parts: Iterable[Any]) -> list[Any]:
     parts = list(parts)
     if len(parts) == 1 or threads() == 1:
         return [work(*part) for part in parts]
-    return [task.result() for task in [_pool(threads()).submit(work, *part) for part in parts]]
+    pool = _pool(threads(), os.getpid())
+    return [task.result() for task in [pool.submit(work, *part) for part in parts]]
 
 
 def equal(rows: int, parts: int) -> list[tuple[int, int]]:
