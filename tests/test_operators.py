@@ -3,6 +3,7 @@ import tracemalloc
 import numpy as np
 import pylops
 import pytest
+from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
@@ -18,6 +19,7 @@ from genelin.operators import (
     Shifted,
     as_operator,
 )
+from genelin.problems import TwoView
 
 RNG = np.random.default_rng(0)
 M = RNG.standard_normal((7, 7))
@@ -204,3 +206,43 @@ def test_a_function_of_the_wrong_shape_is_named():
         operator @ np.ones(3)
     with pytest.raises(ValueError, match=r"shape \(3, 3\) cannot be applied"):
         operator @ np.ones(4)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("columns", [1, 4, 13])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"reg": 0.1, "center": False},
+        {"reg": (0.1, 0.3), "center": True},
+        {"shrinkage": (0.2, 0.1), "scale": True},
+        {"reg": 0.1, "form": True},
+    ],
+)
+def test_shifted_pair_in_one_sweep(settings, columns, dtype):
+    rng = np.random.default_rng(3)
+    X, Y = (sparse.random_array((300, d), density=0.05, rng=rng, format="csr") for d in (40, 31))
+    pencil = TwoView(X, Y, **{"form": False} | settings).pencil
+    A, B = pencil.operators
+    if dtype == np.float32:
+        A, B = A.lowered(), B.lowered()
+    shifted = A.pencil_product(B)
+    if settings.get("form"):
+        assert shifted is None
+        return
+    P = rng.standard_normal((71, columns)).astype(dtype)
+    theta, sign = rng.random(columns), rng.choice([-1.0, 1.0], columns)
+    expected = sign * (theta * (B @ P) - A @ P)
+    for _ in range(2):  # the second time into memory that was used before
+        KP, curvature = shifted(P, theta, sign)
+        assert_allclose(KP, expected, atol=1e-5 if dtype == np.float32 else 1e-12)
+    assert_allclose(curvature, np.sum(P * expected, axis=0), rtol=1e-4, atol=1e-4)
+
+
+def test_shifted_pair_is_counted_as_one_read():
+    X = sparse.random_array((50, 6), density=0.5, rng=0, format="csr")
+    pencil = TwoView(X, X.copy(), reg=0.1, form=False).pencil
+    counter = Counter(data_size=2.0 * X.nnz)
+    A, B = (Counting(operator, counter) for operator in pencil.operators)
+    A.pencil_product(B)(np.ones((12, 3)), np.ones(3), np.ones(3))
+    assert (counter.passes, counter.applications) == (1.0, 6)

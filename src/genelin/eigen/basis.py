@@ -89,6 +89,9 @@ def magnitudes(theta: Vector, which: Which) -> Vector:
     return {"LM": np.abs(theta), "LA": theta, "SA": -theta}[which]
 
 
+PROBES = 2  # columns that tell the size of a diagonal block
+
+
 def start_block(pencil: Pencil, k: int, rng: np.random.Generator) -> Block:
     """A Gaussian block in the units of B: of its diagonal, and of each diagonal block.
 
@@ -98,10 +101,10 @@ def start_block(pencil: Pencil, k: int, rng: np.random.Generator) -> Block:
     diagonal = pencil.B.diagonal()
     if diagonal is not None:
         W /= np.sqrt(np.where(diagonal > 0, diagonal, 1.0))[:, None]
-    BW = pencil.B @ W
+    BW = pencil.B @ W[:, :PROBES]
     sizes = [block.shape[0] for block in pencil.B.diagonal_blocks] or [pencil.d]
     for rows in np.split(np.arange(pencil.d), np.cumsum(sizes)[:-1]):
-        length = np.sqrt(np.vdot(W[rows], BW[rows]) / len(rows))
+        length = np.sqrt(np.vdot(W[rows, :PROBES], BW[rows]) / len(rows))
         W[rows] /= length if length > 0 else 1.0
     return W
 

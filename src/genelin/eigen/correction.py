@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from genelin.eigen.basis import RitzBasis
 from genelin.linalg.columns import Block, Vector
-from genelin.linalg.tall import tall_dot, tall_times
+from genelin.linalg.tall import subtract_product, tall_dot, tall_times
 from genelin.operators import Operator
+from genelin.operators.base import PencilProduct
 from genelin.problems import Pencil
 
 __all__ = ["Correction", "Correctors"]
@@ -45,6 +46,7 @@ class Correctors:
         self._dtype: np.dtype[Any] = np.dtype(np.float64)
         if low_A is not None and low_B is not None:
             self._A, self._B, self._dtype = low_A, low_B, np.dtype(np.float32)
+        self._at_once = self._A.pencil_product(self._B)
 
     def plain(self, R: Block, enough: float, steps: int) -> Correction:
         """T ≈ B⁻¹R: what one warm-started step of GenELin adds to WΓ."""
@@ -60,7 +62,7 @@ class Correctors:
         negative curvature before stops where it is.
         """
         theta, R = basis.theta[columns], basis.residual[:, columns]
-        shift = _Shift(self._A, self._B, theta, sign)
+        shift = _Shift(self._A, self._B, theta, sign, self._at_once)
         outside = _Outside(basis.BW, self._inverse, self._dtype)
         return self._conjugate_gradients(shift, outside, R, enough, steps)
 
@@ -104,13 +106,23 @@ class Correctors:
 class _Shift:
     """s(θB − A), every column with its own θ and s; s·θ·B where A is None."""
 
-    def __init__(self, A: Operator | None, B: Operator, theta: Vector, sign: Vector) -> None:
+    def __init__(
+        self,
+        A: Operator | None,
+        B: Operator,
+        theta: Vector,
+        sign: Vector,
+        at_once: PencilProduct | None = None,
+    ) -> None:
+        self._at_once = at_once
         self._A, self._B, self._theta, self._sign = A, B, theta, sign
 
     def apply(self, P: Block, columns: Positions) -> tuple[Block, Vector]:
         """The product with P and the curvatures pᵀKp."""
         from genelin.kernels import dots, shifted_dots
 
+        if self._at_once is not None:
+            return self._at_once(P, self._theta[columns], self._sign[columns])
         KP = np.ascontiguousarray(self._B @ P)
         if self._A is None:
             return KP, dots(P, KP)
@@ -130,5 +142,5 @@ class _Outside:
 
     def project(self, Z: Block, R: Block) -> Block:
         """Z = M⁻¹R without its part along W."""
-        Z -= tall_times(self._YG, tall_dot(self._Y, R))
+        subtract_product(Z, self._YG, tall_dot(self._Y, R))
         return Z

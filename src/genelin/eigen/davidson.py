@@ -15,6 +15,7 @@ from genelin.eigen.genelink import fix_signs
 from genelin.eigen.iteration import Callback, Meter, Outcome, guarded
 from genelin.eigen.referee import Gap, Referee
 from genelin.eigen.spaces import SearchSpace, Space, SplitSpace
+from genelin.eigen.start import frequent_start
 from genelin.linalg import column_dots
 from genelin.linalg.columns import Block, Vector
 from genelin.linalg.tall import one_blas_thread
@@ -27,6 +28,7 @@ __all__ = ["Davidson"]
 NEAR = 0.1  # relative residual below which corrections aim at the pair and not at B⁻¹A
 WINDOW = 8  # outer iterations in which the residual should halve
 PATIENCE = 40  # outer iterations without one per cent of progress
+CLEAR = 0.2  # residual of the pair behind the k-th, against their distance, that tells it well
 TRIES = 6  # verifications that may send the iteration back
 
 
@@ -140,7 +142,10 @@ class Davidson:
         pencil = meter.metered(problem.pencil)
         space = SplitSpace(pencil, self.blocks * self.width(k))
         run = _Run(self, pencil, space, k, tol, meter, rng, callback, problem.semidefinite)
-        outcome = run.outcome(self.start)
+        start = self.start
+        if start is None:
+            start = frequent_start(problem, self.width(k), meter.counter)
+        outcome = run.outcome(start)
         Phi, Psi = problem.lift(*halves(pencil, outcome.basis.W))
         pairs = (outcome.basis.theta, Phi, Psi)
         gap, status = outcome.gap, outcome.status
@@ -196,12 +201,12 @@ class _Run:
             if reason is Status.MAX_ITERATIONS and self._spent:
                 return self._given_up(basis, reason)
             if reason is not None:
-                pairs = self._fresh(basis.head(self.k))
-                enough = self.tol * largest(pairs.theta)
-                residuals, E = self.referee.verified(pairs, enough)
-                good = bool(residuals.max() <= enough)
+                checked = self._fresh(basis.head(self.k + 1))
+                bounds, E = self.referee.verified(checked, self._enough(checked))
+                pairs, residuals = checked.head(self.k), bounds[: self.k]
+                good = bool(residuals.max() <= self.tol * largest(pairs.theta))
                 if good or reason is not Status.CONVERGED or self.tries >= TRIES:
-                    gap = self._gap(basis, pairs, residuals)
+                    gap = self._gap(basis, checked, bounds)
                     missed = good and gap.missed and self.tries < TRIES
                     if not missed:
                         status = Status.CONVERGED if good else self._failure(reason)
@@ -319,18 +324,26 @@ class _Run:
     def _failure(self, reason: Status) -> Status:
         return Status.STAGNATED if reason is Status.CONVERGED else reason
 
-    def _gap(self, basis: RitzBasis, pairs: RitzBasis, residuals: Vector) -> Gap:
+    def _enough(self, pairs: RitzBasis) -> Vector:
+        """Bounds on residuals that settle the matter: of the k pairs, and of the one behind."""
+        enough = np.full(len(pairs.theta), self.tol * largest(pairs.theta[: self.k]))
+        enough[self.k :] = max(enough[0], CLEAR * self._distance(pairs.theta))
+        return enough
+
+    def _distance(self, theta: Vector) -> float:
+        """From the k-th value to the next; zero where none is known."""
+        sizes = magnitudes(theta, self.pencil.which)
+        return float(sizes[self.k - 1] - sizes[self.k]) if len(sizes) > self.k else 0.0
+
+    def _gap(self, basis: RitzBasis, checked: RitzBasis, bounds: Vector) -> Gap:
         """What comes next: the first guard where it is good enough, else what a search finds."""
         k, theta = self.k, basis.theta
-        sizes = magnitudes(theta, self.pencil.which)
-        distance = float(sizes[k - 1] - sizes[k]) if len(sizes) > k else 0.0
+        pairs, residuals, distance = checked.head(k), bounds[:k], self._distance(theta)
         uncertainty = float(np.linalg.norm(residuals)) * (np.sqrt(2.0) if self.split else 1.0)
-        if distance > 10 * uncertainty and np.isfinite(uncertainty):
-            guard = self._fresh(basis.part(slice(k, k + 1)))
-            norm = float(self.referee.verified(guard, 0.2 * distance)[0][0])
-            if norm <= 0.2 * distance:
-                scales = uncertainty, 1e-6 * largest(theta)
-                return Gap(distance, norm, *scales, guard.W)
+        certain = distance > 10 * uncertainty and np.isfinite(uncertainty)
+        if certain and bounds[k] <= CLEAR * distance:
+            scales = uncertainty, 1e-6 * largest(theta)
+            return Gap(distance, float(bounds[k]), *scales, checked.W[:, k:])
         guards = basis.W[:, k : k + 3]
         steps = 60 if distance > 1e-2 * largest(theta) else 2
         if self.split:

@@ -74,7 +74,7 @@ class Referee:
         return solver, solver.init(self.pencil.B)
 
     def _solve(
-        self, R: Block, rounding: Any = 0.0, enough: float = 0.0
+        self, R: Block, rounding: Any = 0.0, enough: float | Vector = 0.0
     ) -> tuple[Block, Block, Vector]:
         """E ≈ B⁻¹R, BE, and upper bounds on ‖r‖ in the B⁻¹-norm (inf where CG gave up).
 
@@ -92,7 +92,7 @@ class Referee:
         """Upper bounds on ‖Aw − θBw‖ in the B⁻¹-norm, from a fresh solve."""
         return self.verified(basis)[0]
 
-    def verified(self, basis: RitzBasis, enough: float = 0.0) -> tuple[Vector, Block]:
+    def verified(self, basis: RitzBasis, enough: float | Vector = 0.0) -> tuple[Vector, Block]:
         """Those bounds, and the corrections B⁻¹(Aw − θBw) that they come from.
 
         They are within 5 %, or at most `enough`.

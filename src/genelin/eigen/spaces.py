@@ -11,7 +11,7 @@ from genelin.eigen.basis import Products, RitzBasis
 from genelin.linalg import column_norms, rayleigh_ritz
 from genelin.linalg.columns import Block, Vector
 from genelin.linalg.orthonormal import sweep
-from genelin.linalg.tall import tall_dot, tall_times
+from genelin.linalg.tall import subtract_product, tall_dot, tall_times
 from genelin.operators import Operator
 from genelin.problems import Pencil
 
@@ -68,7 +68,7 @@ class Basis:
         """Append an orthonormal basis of what Z holds beyond Q, and return it."""
         lengths = column_norms(Z)
         Z = Z[:, lengths > 0] / lengths[lengths > 0]
-        Z = Z - tall_times(self.Q, tall_dot(self.BQ, Z))
+        subtract_product(Z, self.Q, tall_dot(self.BQ, Z))
         Z = Z[:, column_norms(Z) > NEW]
         BZ = self.B @ Z
         for _ in range(4):
@@ -78,8 +78,8 @@ class Basis:
             overlap = tall_dot(self.Q, BZ)
             largest = np.abs(overlap).max(initial=0.0)
             if largest > ORTHOGONAL:
-                Z = Z - tall_times(self.Q, overlap)
-                BZ = BZ - tall_times(self.BQ, overlap)
+                subtract_product(Z, self.Q, overlap)
+                subtract_product(BZ, self.BQ, overlap)
             if largest > 1e-3 or weakest < 1e-4:
                 BZ = self.B @ Z
             if weakest > 0.1 and largest < 1e-6:

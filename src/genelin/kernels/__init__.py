@@ -1,6 +1,6 @@
 """Compiled inner loops (Numba) on plain arrays; imported where they are first used."""
 
-from genelin.kernels.products import cross_times, times
+from genelin.kernels.products import cross_times, finish, pair_times, times
 from genelin.kernels.steps import dense_steps, sparse_steps
 from genelin.kernels.updates import advance, dots, shifted_dots, turn
 
@@ -9,6 +9,8 @@ __all__ = [
     "cross_times",
     "dense_steps",
     "dots",
+    "finish",
+    "pair_times",
     "shifted_dots",
     "sparse_steps",
     "times",

@@ -9,7 +9,7 @@ import numpy as np
 from genelin.kernels.compiled import balanced, compiled, equal, in_threads, threads
 from genelin.kernels.lanes import add_product, fetch, load, store, zeros
 
-__all__ = ["cross_times", "times"]
+__all__ = ["cross_times", "finish", "pair_times", "times"]
 
 AHEAD = 16  # entries between asking for a row of a block and using it
 
@@ -39,41 +39,67 @@ def _times1(data, indices, low, high, V, q, out, i):
 
 
 @compiled
-def _times(data, indices, indptr, V, out, first, last):
-    """Rows first … last − 1 of X·V."""
+def _row_times(data, indices, low, high, V, out, i):
+    """Row i of `out` is the row of X between low and high, times V."""
     k = V.shape[1]
-    for i in range(first, last):
-        low, high = indptr[i], indptr[i + 1]
-        for q in range(0, k - 7, 8):
-            _times8(data, indices, low, high, V, q, out, i)
-        for q in range(k - k % 8, k - 3, 4):
-            _times4(data, indices, low, high, V, q, out, i)
-        for q in range(k - k % 4, k):
-            _times1(data, indices, low, high, V, q, out, i)
+    for q in range(0, k - 7, 8):
+        _times8(data, indices, low, high, V, q, out, i)
+    for q in range(k - k % 8, k - 3, 4):
+        _times4(data, indices, low, high, V, q, out, i)
+    for q in range(k - k % 4, k):
+        _times1(data, indices, low, high, V, q, out, i)
 
 
 @compiled
-def _spread8(data, indices, low, high, T, q, out):
-    part = load(T, 0, q, 8)
+def _times(data, indices, indptr, V, out, first, last):
+    """Rows first … last − 1 of X·V."""
+    for i in range(first, last):
+        _row_times(data, indices, indptr[i], indptr[i + 1], V, out, i)
+
+
+@compiled
+def _spread8(data, indices, low, high, T, i, q, out):
+    part = load(T, i, q, 8)
     for entry in range(low, high):
         j = indices[entry]
         store(out, j, q, add_product(load(out, j, q, 8), data[entry], part))
 
 
 @compiled
-def _spread4(data, indices, low, high, T, q, out):
-    part = load(T, 0, q, 4)
+def _spread4(data, indices, low, high, T, i, q, out):
+    part = load(T, i, q, 4)
     for entry in range(low, high):
         j = indices[entry]
         store(out, j, q, add_product(load(out, j, q, 4), data[entry], part))
 
 
 @compiled
-def _spread1(data, indices, low, high, T, q, out):
-    part = load(T, 0, q, 1)
+def _spread1(data, indices, low, high, T, i, q, out):
+    part = load(T, i, q, 1)
     for entry in range(low, high):
         j = indices[entry]
         store(out, j, q, add_product(load(out, j, q, 1), data[entry], part))
+
+
+@compiled
+def _row_spread(data, indices, low, high, T, i, out):
+    """Add the outer product of the row of X between low and high with row i of T to `out`."""
+    k = T.shape[1]
+    for q in range(0, k - 7, 8):
+        _spread8(data, indices, low, high, T, i, q, out)
+    for q in range(k - k % 8, k - 3, 4):
+        _spread4(data, indices, low, high, T, i, q, out)
+    for q in range(k - k % 4, k):
+        _spread1(data, indices, low, high, T, i, q, out)
+
+
+@compiled
+def _ask(indices, low, high, last, V):
+    """Fetch the rows of V that are needed a few entries later."""
+    for entry in range(low, high):
+        ahead = indices[min(entry + AHEAD, last)]
+        for q in range(0, V.shape[1], 8):
+            fetch(V, ahead, q)
 
 
 @compiled
@@ -83,32 +109,43 @@ def _cross_times(xd, xi, xp, yd, yi, yp, V, shift, out, total, first, last):
     T = np.empty((1, k), V.dtype)
     x_last, y_last = max(xp[last] - 1, 0), max(yp[last] - 1, 0)
     for i in range(first, last):
-        for entry in range(yp[i], yp[i + 1]):
-            ahead = yi[min(entry + AHEAD, y_last)]
-            for q in range(0, k, 8):
-                fetch(V, ahead, q)
-        for entry in range(xp[i], xp[i + 1]):
-            ahead = xi[min(entry + AHEAD, x_last)]
-            for q in range(0, k, 8):
-                fetch(out, ahead, q)
-        low, high = yp[i], yp[i + 1]
-        for q in range(0, k - 7, 8):
-            _times8(yd, yi, low, high, V, q, T, 0)
-        for q in range(k - k % 8, k - 3, 4):
-            _times4(yd, yi, low, high, V, q, T, 0)
-        for q in range(k - k % 4, k):
-            _times1(yd, yi, low, high, V, q, T, 0)
+        _ask(yi, yp[i], yp[i + 1], y_last, V)
+        _ask(xi, xp[i], xp[i + 1], x_last, out)
+        _row_times(yd, yi, yp[i], yp[i + 1], V, T, 0)
         if len(shift):
             for q in range(k):
                 T[0, q] -= shift[q]
                 total[q] += T[0, q]
-        low, high = xp[i], xp[i + 1]
-        for q in range(0, k - 7, 8):
-            _spread8(xd, xi, low, high, T, q, out)
-        for q in range(k - k % 8, k - 3, 4):
-            _spread4(xd, xi, low, high, T, q, out)
-        for q in range(k - k % 4, k):
-            _spread1(xd, xi, low, high, T, q, out)
+        _row_spread(xd, xi, xp[i], xp[i + 1], T, 0, out)
+
+
+@compiled
+def _pair_times(xd, xi, xp, yd, yi, yp, Px, Py, own, other, shift, out, total, first, last):
+    """`out` is [Σ xᵢ(a·u + c·v); Σ yᵢ(b·v + c·u)], u = xᵢᵀPx, v = yᵢᵀPy.
+
+    (a, b) are the rows of `own`, c is `other`; u and v are less `shift`, and the brackets are
+    summed in `total`.
+    """
+    k = Px.shape[1]
+    out_x, out_y = out[: len(Px)], out[len(Px) :]
+    out[:] = 0
+    T = np.empty((2, k), Px.dtype)
+    x_last, y_last = max(xp[last] - 1, 0), max(yp[last] - 1, 0)
+    for i in range(first, last):
+        _ask(xi, xp[i], xp[i + 1], x_last, Px)
+        _ask(xi, xp[i], xp[i + 1], x_last, out_x)
+        _ask(yi, yp[i], yp[i + 1], y_last, Py)
+        _ask(yi, yp[i], yp[i + 1], y_last, out_y)
+        _row_times(xd, xi, xp[i], xp[i + 1], Px, T, 0)
+        _row_times(yd, yi, yp[i], yp[i + 1], Py, T, 1)
+        for q in range(k):
+            u, v = T[0, q] - shift[0, q], T[1, q] - shift[1, q]
+            T[0, q] = own[0, q] * u + other[q] * v
+            T[1, q] = own[1, q] * v + other[q] * u
+            total[0, q] += T[0, q]
+            total[1, q] += T[1, q]
+        _row_spread(xd, xi, xp[i], xp[i + 1], T, 0, out_x)
+        _row_spread(yd, yi, yp[i], yp[i + 1], T, 1, out_y)
 
 
 @compiled
@@ -151,3 +188,46 @@ def cross_times(X: Any, Y: Any, V: Any, shift: Any = None) -> tuple[Any, Any]:
     if len(ranges) > 1:
         in_threads(_add_rows, [(outs, *span) for span in equal(d, len(ranges))])
     return outs[0], totals.sum(axis=0)
+
+
+def pair_times(X: Any, Y: Any, P: Any, own: Any, other: Any, shift: Any, outs: Any) -> Any:
+    """[XᵀX·Px·a + XᵀY·Py·c; YᵀY·Py·b + YᵀX·Px·c] in one sweep over the rows of both.
+
+    P is [Px; Py]; a and b are the rows of `own` and c is `other`, one number a column. XPx and YPy
+    are less the rows of `shift`. The product is the sum of `outs`, (threads, d, columns), which
+    are overwritten; what was spread, summed over rows, is returned.
+    """
+    cut, k = X.shape[1], P.shape[1]
+    totals = np.zeros((len(outs), 2, k), P.dtype)
+    views = (X.data, X.indices, X.indptr, Y.data, Y.indices, Y.indptr, P[:cut], P[cut:])
+    spans = [
+        (*views, own, other, shift, outs[t], totals[t], *span)
+        for t, span in enumerate(balanced(X.indptr, len(outs)))
+    ]
+    in_threads(_pair_times, spans)
+    return totals.sum(axis=0)
+
+
+@compiled
+def _finish(outs, P, means, factors, total, ridge, curvature, first, last):
+    for i in range(first, last):
+        for t in range(1, outs.shape[0]):
+            for q in range(outs.shape[2]):
+                outs[0, i, q] += outs[t, i, q]
+        for q in range(outs.shape[2]):
+            value = factors[i] * (outs[0, i, q] - means[i] * total[q]) + ridge[q] * P[i, q]
+            outs[0, i, q] = value
+            curvature[q] += P[i, q] * value
+
+
+def finish(outs: Any, P: Any, means: Any, factors: Any, total: Any, ridge: Any, rows: slice) -> Any:
+    """KP = factors·(Σ outs − means·totalᵀ) + ridge·P, in outs[0], and the sums pᵀKp over rows."""
+    spans = equal(rows.stop - rows.start, len(outs))
+    curvatures = np.zeros((len(spans), P.shape[1]))
+    arrays = (outs, P, means, factors, total, ridge)
+    parts = [
+        (*arrays, curvatures[t], rows.start + first, rows.start + last)
+        for t, (first, last) in enumerate(spans)
+    ]
+    in_threads(_finish, parts)
+    return curvatures.sum(axis=0)

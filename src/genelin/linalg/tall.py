@@ -6,6 +6,7 @@ BLAS shares such products out badly, and its threads wait for each other in a bu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 
 from genelin.linalg.columns import LARGE, Block
 
-__all__ = ["one_blas_thread", "tall_dot", "tall_times"]
+__all__ = ["one_blas_thread", "subtract_product", "tall_dot", "tall_times"]
 
 
 @cache
@@ -61,12 +62,41 @@ def tall_times(U: Block, C: Block, out: Block | None = None) -> Block:
     if U.size + out.size < LARGE:
         out[:] = U @ C
         return out
+
+    def piece(rows: slice) -> None:
+        out[rows] = U[rows] @ C
+
+    _by_pieces(piece, len(U))
+    return out
+
+
+def subtract_product(Z: Block, U: Block, C: Block) -> None:
+    """Z −= U·C in place, for blocks as in `tall_times`; nothing of their size is allocated.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Z = np.ones((3, 1))
+    >>> subtract_product(Z, np.ones((3, 2)), np.ones((2, 1)))
+    >>> Z.tolist()
+    [[-1.0], [-1.0], [-1.0]]
+    """
+
+    def piece(rows: slice) -> None:
+        Z[rows] -= U[rows] @ C
+
+    if U.size + Z.size < LARGE:
+        piece(slice(None))
+    else:
+        _by_pieces(piece, len(U))
+
+
+def _by_pieces(work: Callable[[slice], None], rows: int) -> None:
+    """Call work(piece) for pieces of the rows that fit the cache, in threads."""
     from genelin.kernels.compiled import equal, in_threads, threads
 
-    def piece(first: int, last: int) -> None:
-        for start in range(first, last, 4096):  # rows that fit the cache, so that U may be `out`
-            rows = slice(start, min(start + 4096, last))
-            out[rows] = U[rows] @ C
+    def share(first: int, last: int) -> None:
+        for start in range(first, last, 4096):
+            work(slice(start, min(start + 4096, last)))
 
-    in_threads(piece, equal(len(U), threads()))
-    return out
+    in_threads(share, equal(rows, threads()))

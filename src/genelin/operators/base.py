@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from genelin.linalg.columns import Block, Vector
 if TYPE_CHECKING:
     from genelin.operators.row_sum import RowSum
 
-__all__ = ["Entries", "Operator"]
+__all__ = ["Entries", "Operator", "PencilProduct"]
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,14 @@ class Entries:
         return M if self.minus is None else M - np.outer(self.minus, self.minus)
 
 
+class PencilProduct(Protocol):
+    """s(θB − A)P for a block P, every column with its own s and θ."""
+
+    def __call__(self, P: Block, theta: Vector, sign: Vector) -> tuple[Block, Vector]:
+        """The product, which the next call overwrites, and the curvatures pᵀ·s(θB − A)p."""
+        ...
+
+
 class Operator(ABC):
     """A linear map that is applied to blocks of columns.
 
@@ -50,6 +58,7 @@ class Operator(ABC):
     - `n_rows` of the data behind it (0: there are none), and `on_rows(rows)`: the same operator
       from some of them;
     - `lowered()`: the same operator in single precision where that is cheaper, or None;
+    - `pencil_product(B)`: θB − A at the price of B, where both are made of the same data, or None;
     - `flops` per column and `reads`, stored numbers read per application: its cost.
 
     Examples
@@ -106,6 +115,10 @@ class Operator(ABC):
 
     def lowered(self) -> Operator | None:
         """The same operator in float32, for solves of a few digits; None where it has none."""
+        return None
+
+    def pencil_product(self, B: Operator) -> PencilProduct | None:
+        """θB − A of this operator A in one sweep over the data behind both; None without one."""
         return None
 
     def on_rows(self, rows: Any) -> Operator:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from genelin.linalg.columns import Block, Vector
-from genelin.operators.base import Operator
-from genelin.operators.covariance import Cross
+from genelin.operators.base import Operator, PencilProduct
+from genelin.operators.covariance import Cross, Gram, Sweep
 
 __all__ = ["BlockDiagonal", "Compressed", "OffDiagonal"]
 
@@ -125,6 +125,13 @@ class OffDiagonal(Operator):
 
     def _apply(self, V: Block) -> Block:
         return np.vstack(self.cross.both(*np.split(V, [self.cross.shape[0]])))
+
+    def pencil_product(self, B: Operator) -> PencilProduct | None:
+        """θB − A where both stream through the same sparse rows."""
+        match self.cross, B.diagonal_blocks:
+            case Cross() as cross, (Gram() as x, Gram() as y) if Sweep.fits(cross, x, y):
+                return Sweep(cross, x, y)
+        return None
 
     def lowered(self) -> OffDiagonal | None:
         """The pair in float32, if the cross-covariance can be had so."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from genelin.linalg.columns import Block, Vector
-from genelin.operators.base import Entries, Operator
+from genelin.operators.base import Entries, Operator, PencilProduct
 from genelin.operators.row_sum import RowSum
 
 __all__ = ["Counter", "Counting"]
@@ -77,6 +77,20 @@ class Counting(Operator):
         """The operator inside in float32, on the same meter."""
         inner = self._operator.lowered()
         return None if inner is None else Counting(inner, self._counter)
+
+    def pencil_product(self, B: Operator) -> PencilProduct | None:
+        """θB − A of the operators inside: two applications, and one read of the data."""
+        inner = self._operator.pencil_product(B._operator if isinstance(B, Counting) else B)
+        if inner is None:
+            return None
+
+        def counted(P: Block, theta: Vector, sign: Vector) -> tuple[Block, Vector]:
+            self._counter.add(self._operator, P.shape[1])
+            self._counter.applications += P.shape[1]
+            self._counter.flops += B.flops * P.shape[1]
+            return inner(P, theta, sign)
+
+        return counted
 
     def diagonal(self) -> Vector | None:
         """The diagonal of the operator inside."""

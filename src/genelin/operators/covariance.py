@@ -12,11 +12,11 @@ from scipy import sparse
 from genelin.linalg.columns import Block, Vector
 from genelin.operators.base import Entries, Operator
 from genelin.operators.convert import as_rows
-from genelin.operators.products import cross_times, times
+from genelin.operators.products import cross_times, in_one_sweep, times
 from genelin.operators.row_sum import RowSum
 from genelin.operators.rows import RowBlock, Rows
 
-__all__ = ["Cross", "Gram", "central_moments", "resolve_scale"]
+__all__ = ["Cross", "Gram", "Sweep", "central_moments", "resolve_scale"]
 
 Scale = bool | Any | None  # True: unit variance; an array: divide column j by scale[j]
 
@@ -99,11 +99,7 @@ class Gram(Operator):
             if self._mean is not None:
                 out -= np.outer(self._mean, self._mean @ U)
         else:
-            out = np.zeros((self.shape[0], U.shape[1]), U.dtype)
-            for start, stop in self.rows.limits(U.shape[1]):
-                block = self.rows.block(start, stop, self._mean)
-                out += cross_times(block, block, U)
-            out /= self.rows.n
+            out = _streamed(self.rows, self.rows, self._mean, self._mean, U)
         out = _scaled(out, self._factors)
         if self.weight != 1.0:
             out *= self.weight
@@ -249,19 +245,10 @@ class Cross(Operator):
         return _scaled(to_x, x_factors), _scaled(to_y, y_factors)
 
     def _stream(self, Ux: Block, Uy: Block) -> tuple[Block, Block]:
-        """Through the rows, in blocks short enough for both views."""
-        to_x = np.zeros((self.shape[0], Uy.shape[1]), self.dtype)
-        to_y = np.zeros((self.shape[1], Ux.shape[1]), self.dtype)
-        columns = max(Ux.shape[1], Uy.shape[1])
-        shorter = min((self.x, self.y), key=lambda rows: next(rows.limits(columns))[1])
-        for start, stop in shorter.limits(columns):
-            x_rows = self.x.block(start, stop, self._means[0])
-            y_rows = self.y.block(start, stop, self._means[1])
-            if Uy.shape[1]:
-                to_x += cross_times(x_rows, y_rows, Uy)
-            if Ux.shape[1]:
-                to_y += cross_times(y_rows, x_rows, Ux)
-        return to_x / self.x.n, to_y / self.x.n
+        """Through the rows."""
+        x_mean, y_mean = self._means
+        to_x = _streamed(self.x, self.y, x_mean, y_mean, Uy)
+        return to_x, _streamed(self.y, self.x, y_mean, x_mean, Ux)
 
     def _multiply(self, Ux: Block, Uy: Block) -> tuple[Block, Block]:
         """By the formed matrix."""
@@ -339,6 +326,89 @@ class Cross(Operator):
         x_factors, y_factors = self._factors
         C = _scaled(C, x_factors)
         return C if y_factors is None else C * y_factors
+
+
+class Sweep:
+    """s(θB − A)P for A = [0, S_xy; S_yx, 0] and B = [S_x, 0; 0, S_y] of sparse views, in one sweep.
+
+    Applied one after the other, A and B would each read the rows once. The product is written to
+    the same memory every time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from genelin.operators import as_rows
+    >>> x, y = as_rows(sparse.csr_array(np.eye(2))), as_rows(sparse.csr_array(np.ones((2, 1))))
+    >>> sweep = Sweep(Cross(x, y), Gram(x), Gram(y))
+    >>> KP, curvature = sweep(np.ones((3, 1)), theta=np.array([0.9]), sign=np.ones(1))
+    >>> KP.round(3).tolist(), curvature.round(3).tolist()
+    ([[-0.05], [-0.05], [-0.1]], [-0.2])
+    """
+
+    def __init__(self, cross: Cross, x: Gram, y: Gram) -> None:
+        self._x, self._y, self._dtype = x, y, cross.dtype
+        self._means, self._factors = (
+            np.concatenate(
+                [
+                    np.full(gram.shape[0], missing, cross.dtype) if part is None else part
+                    for part, gram in zip(parts, (x, y), strict=True)
+                ]
+            )
+            for parts, missing in ((cross._means, 0.0), (cross._factors, 1.0))
+        )
+        self._scaled = any(factors is not None for factors in cross._factors)
+        self._room = np.empty(0, cross.dtype)
+
+    @staticmethod
+    def fits(cross: Cross, x: Gram, y: Gram) -> bool:
+        """Whether all three stream through the same sparse rows."""
+        streams = all(operator._moment is None for operator in (cross, x, y))
+        both_sparse = x.rows.is_sparse and y.rows.is_sparse
+        return streams and both_sparse and cross.x is x.rows and cross.y is y.rows
+
+    def __call__(self, P: Block, theta: Vector, sign: Vector) -> tuple[Block, Vector]:
+        """The product, which the next call overwrites, and the curvatures pᵀ·s(θB − A)p."""
+        from genelin.kernels import finish, pair_times
+
+        cut, n, dtype = self._x.shape[0], self._x.rows.n, self._dtype
+        halves, grams = (slice(0, cut), slice(cut, len(P))), (self._x, self._y)
+        P = np.ascontiguousarray(P, dtype)
+        U = P * self._factors[:, None] if self._scaled else P
+        own = np.stack([gram.weight * sign * theta / n for gram in grams]).astype(dtype)
+        shift = np.stack([self._means[half] @ U[half] for half in halves])
+        outs, X, Y = self._outs(P.shape), self._x.rows.matrix, self._y.rows.matrix
+        totals = pair_times(X, Y, U, own, (-sign / n).astype(dtype), shift, outs)
+        curvature = np.zeros(P.shape[1])
+        for half, gram, total in zip(halves, grams, totals, strict=True):
+            ridge = (gram.reg * sign * theta).astype(dtype)
+            curvature += finish(outs, P, self._means, self._factors, total, ridge, half)
+        return outs[0], curvature
+
+    def _outs(self, shape: tuple[int, ...]) -> Block:
+        """Room for one product a thread."""
+        from genelin.kernels.compiled import threads
+
+        size = threads() * shape[0] * shape[1]
+        if self._room.size < size:
+            self._room = np.empty(size, self._dtype)
+        return self._room[:size].reshape(threads(), *shape)
+
+
+def _streamed(x: Rows, y: Rows, x_mean: Any, y_mean: Any, U: Block) -> Block:
+    """(X − 1μ_xᵀ)ᵀ(Y − 1μ_yᵀ)U/n, in blocks short enough for what is kept of their rows."""
+    out: Block
+    if in_one_sweep(x, y, U.shape[1]):
+        out = cross_times(x.block(0, x.n, x_mean), y.block(0, y.n, y_mean), U)
+        out /= x.n
+        return out
+    out = np.zeros((x.d, U.shape[1]), U.dtype)
+    shorter = min((x, y), key=lambda rows: next(rows.limits(U.shape[1]))[1])
+    for start, stop in shorter.limits(U.shape[1]) if U.shape[1] else ():
+        x_rows = x.block(start, stop, x_mean)
+        out += cross_times(x_rows, x_rows if y is x else y.block(start, stop, y_mean), U)
+    out /= x.n
+    return out
 
 
 def _accumulate(x: Rows, y: Rows, x_mean: Vector | None, y_mean: Vector | None) -> Block:

@@ -10,9 +10,9 @@ from scipy import sparse
 from genelin.linalg.columns import Block
 
 if TYPE_CHECKING:
-    from genelin.operators.rows import RowBlock
+    from genelin.operators.rows import RowBlock, Rows
 
-__all__ = ["cross_times", "times"]
+__all__ = ["cross_times", "in_one_sweep", "times"]
 
 NARROW, NARROW_SWEEP = 2, 4  # columns below which SciPy's products are as fast
 
@@ -32,6 +32,11 @@ def times(M: Any, V: Block) -> Block:
 
     product: Block = kernels.times(M, V)
     return product
+
+
+def in_one_sweep(x: Rows, y: Rows, columns: int) -> bool:
+    """Whether XᵀYV of so many columns is computed row by row, with nothing of their number kept."""
+    return x.is_sparse and y.is_sparse and columns >= NARROW_SWEEP
 
 
 def cross_times(x: RowBlock, y: RowBlock, V: Block) -> Block:

@@ -119,7 +119,7 @@ class LinearSolver(ABC):
             return self._advance(state, rhs, x0, reduction, residual)
         return self._solve_blocks(state, rhs, x0, reduction, residual)
 
-    def energy(self, state: Any, R: Block, enough: float = 0.0) -> Energy:
+    def energy(self, state: Any, R: Block, enough: float | Vector = 0.0) -> Energy:
         """Upper bounds on rᵀB⁻¹r for every column, within a tenth or at most `enough`."""
         if not isinstance(state, BlockState):
             return self._energy(state, R, enough)
@@ -135,7 +135,7 @@ class LinearSolver(ABC):
             product=np.vstack([part.product for part in parts]),
         )
 
-    def _energy(self, state: Any, R: Block, enough: float) -> Energy:
+    def _energy(self, state: Any, R: Block, enough: float | Vector) -> Energy:
         """The same for one block: by one solve, from zero."""
         solution = self.solve(state, R, np.zeros_like(R), TENTH, residual=R)
         E = solution.value
@@ -229,7 +229,7 @@ class IterativeSolver(LinearSolver):
         met = step.meets(reduction) | (t >= enough)
         return LinearSolution(x0 + step.correction, t, met, step.residual)
 
-    def _energy(self, state: Any, R: Block, enough: float) -> Energy:
+    def _energy(self, state: Any, R: Block, enough: float | Vector) -> Energy:
         """Iterate until what is missing of every column is small, or does not matter."""
         if not R.any():
             none = np.zeros(R.shape[1])

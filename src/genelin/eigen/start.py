@@ -1,0 +1,56 @@
+"""Where to begin: the same problem in the features that are seen most."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genelin.eigen.dense import Dense
+from genelin.linalg.columns import Block
+from genelin.operators import Counter, Rows
+from genelin.problems import TwoView
+
+__all__ = ["frequent_start"]
+
+FREQUENT = 1000  # features of a view that are solved densely
+SHARE = 0.25  # of all entries that they must hold
+
+
+def frequent_start(problem: TwoView, k: int, counter: Counter) -> tuple[Block, Block] | None:
+    """Canonical pairs of the most frequent features of sparse views, as a pair of blocks.
+
+    Where features follow a power law, a thousand of them hold most entries, and their pairs are
+    far closer to those of all features than random columns. None where they hold little, or where
+    products are cheap because the covariances are formed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> X = sparse.csr_array(np.repeat(np.eye(3), 5, axis=0))
+    >>> counter = Counter(data_size=30)
+    >>> frequent_start(TwoView(X, X, reg=0.1, form=False), 1, counter)[0].shape, counter.passes
+    ((3, 1), 1.0)
+    >>> frequent_start(TwoView(X, X, reg=0.1, form=True), 1, counter)
+    """
+    views = (problem.X, problem.Y)
+    if not (problem.S_x.reads and problem.S_y.reads and all(rows.is_sparse for rows in views)):
+        return None
+    x, y = (_frequent(rows) for rows in views)
+    X, Y = problem.X.matrix[:, x], problem.Y.matrix[:, y]
+    stored = X.nnz + Y.nnz
+    if stored < SHARE * problem.data_size:
+        return None
+    part = TwoView(X, Y, problem.regs, problem.center, problem.scale, form=True)
+    solution = Dense()(part, min(k, *part.splits))
+    counter.read(float(stored), solution.cost.flops)
+    Wx, Wy = (np.zeros((d, len(solution.correlations))) for d in problem.splits)
+    Wx[x], Wy[y] = solution.x_weights, solution.y_weights
+    return Wx, Wy
+
+
+def _frequent(rows: Rows) -> NDArray[np.intp]:
+    """The columns with the most entries, in their order."""
+    counts = np.bincount(rows.matrix.indices, minlength=rows.d)
+    most = min(FREQUENT, rows.d)
+    return np.sort(np.argpartition(-counts, most - 1)[:most])
