@@ -13,7 +13,7 @@ from scipy.linalg import eigh
 from scipy.sparse.linalg import LinearOperator
 
 from genelin import Davidson, Dense, Pencil, TwoView, measures, solvers, top_k, top_k_cca
-from genelin.eigen.planner import OrDense, default_method
+from genelin.eigen.planner import OrDense, best_route
 from genelin.eigen.whitened import WhitenedSVD, is_diagonal
 from genelin.errors import ConvergenceWarning
 from genelin.linalg import order, sin_theta
@@ -233,8 +233,8 @@ def test_covariances_that_are_not_diagonal_are_refused() -> None:
 
 def test_wide_indicators_take_the_diagonal_route() -> None:
     X, Y = indicators(9000, (3000, 2500))
-    assert default_method(TwoView(X, Y, reg=1e-3, center=False), 5) == WhitenedSVD()
-    assert default_method(TwoView(X, Y, reg=1e-3, center=True), 5) == Davidson()
+    assert best_route(TwoView(X, Y, reg=1e-3, center=False), 5).method == WhitenedSVD()
+    assert best_route(TwoView(X, Y, reg=1e-3, center=True), 5).method == Davidson()
 
 
 def test_the_dense_end_of_a_budget_counts_all_products() -> None:

@@ -27,13 +27,17 @@ _HOMES = {
     "LinearSolution": "genelin.results",
     "NotPositiveDefiniteError": "genelin.errors",
     "Pencil": "genelin.problems",
+    "Plan": "genelin.eigen.planner",
     "RankDeficiencyWarning": "genelin.errors",
     "Record": "genelin.results",
+    "Route": "genelin.eigen.planner",
     "SolverError": "genelin.errors",
     "Status": "genelin.results",
     "Trace": "genelin.results",
     "TwoView": "genelin.problems",
     "as_operator": "genelin.operators",
+    "plan_cca": "genelin.eigen.solve",
+    "plan_top_k": "genelin.eigen.solve",
     "top_k": "genelin.eigen.solve",
     "top_k_cca": "genelin.eigen.solve",
 }
@@ -57,8 +61,10 @@ __all__ = [
     "LinearSolution",
     "NotPositiveDefiniteError",
     "Pencil",
+    "Plan",
     "RankDeficiencyWarning",
     "Record",
+    "Route",
     "SolverError",
     "Status",
     "Trace",
@@ -67,6 +73,8 @@ __all__ = [
     "as_operator",
     "measures",
     "operators",
+    "plan_cca",
+    "plan_top_k",
     "solvers",
     "theory",
     "top_k",
@@ -81,7 +89,8 @@ if TYPE_CHECKING:
     from genelin.eigen.dense import Dense
     from genelin.eigen.genelin import GenELin
     from genelin.eigen.genelink import GenELinK
-    from genelin.eigen.solve import top_k, top_k_cca
+    from genelin.eigen.planner import Plan, Route
+    from genelin.eigen.solve import plan_cca, plan_top_k, top_k, top_k_cca
     from genelin.errors import (
         ConvergenceWarning,
         NotPositiveDefiniteError,

@@ -32,7 +32,7 @@ from genelin.operators.checks import (
 )
 from genelin.operators.covariance import central_moments
 
-__all__ = ["Pencil", "TwoView", "check_pencil"]
+__all__ = ["Pencil", "TwoView", "check_pencil", "estimated_entries", "worth_forming"]
 
 SMALL = 2048  # up to here a d×d matrix is formed and factored without a thought
 
@@ -172,14 +172,14 @@ class TwoView:
         """All covariances of dense views in one sweep, where they are worth forming."""
         dense = self.center and not (self.X.is_sparse or self.Y.is_sparse)
         views = ((self.X, self.X), (self.Y, self.Y), (self.X, self.Y))
-        if not dense or not all(_worth_forming(*pair, self.form) for pair in views):
+        if not dense or not all(worth_forming(*pair, self.form) for pair in views):
             return None
         return central_moments(self.X, self.Y)
 
     def _gram(self, rows: Rows, view: int) -> Gram:
         _ = self._central_moment
         gram = Gram(rows, self.regs[view], self.center, self.scale, self.weights[view])
-        return gram.formed() if _worth_forming(rows, rows, self.form) else gram
+        return gram.formed() if worth_forming(rows, rows, self.form) else gram
 
     @cached_property
     def S_x(self) -> Gram:
@@ -196,7 +196,7 @@ class TwoView:
         """The cross-covariance."""
         moment = self._central_moment
         cross = Cross(self.X, self.Y, self.center, self.scale)
-        return cross.formed(moment) if _worth_forming(self.X, self.Y, self.form) else cross
+        return cross.formed(moment) if worth_forming(self.X, self.Y, self.form) else cross
 
     def score_variances(self, Wx: Block, Wy: Block) -> tuple[Vector, Vector]:
         """Variances of XWx and YWy, for columns of unit length in S_x and S_y."""
@@ -261,7 +261,7 @@ class TwoView:
         return reads / self.data_size, sum(operator.setup_flops for operator, _ in parts)
 
 
-def _worth_forming(x: Rows, y: Rows, form: bool | None) -> bool:
+def worth_forming(x: Rows, y: Rows, form: bool | None) -> bool:
     """Whether XᵀY is cheaper to keep than to apply through the rows."""
     if form is not None:
         return form
@@ -285,6 +285,12 @@ def estimated_entries(x: Rows, y: Rows, sample: int = 20_000) -> float:
     >>> estimated_entries(X, X)
     9.0
     """
+    if y not in x.entries_with:
+        x.entries_with[y] = _estimate(x, y, sample)
+    return x.entries_with[y]
+
+
+def _estimate(x: Rows, y: Rows, sample: int) -> float:
     chosen = np.sort(np.random.default_rng(0).permutation(x.n)[:sample])
     fewer = chosen[::4]
     less, more = (float((x.matrix[rows].T @ y.matrix[rows]).nnz) for rows in (fewer, chosen))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import overload
 
@@ -187,6 +187,7 @@ class _Solution:
     status: Status
     cost: Cost
     trace: Trace
+    gap_certified: bool = field(default=False, kw_only=True)
 
     @property
     def converged(self) -> bool:
@@ -217,8 +218,10 @@ class EigenSolution(_Solution):
     residuals : (k,) upper bounds on ‖A w − θ B w‖ in the B⁻¹-norm (with ‖w‖_B = 1); every
         one also bounds the distance from θ to an eigenvalue.
     sin_theta_bound : bound on the sine of the largest angle between span(vectors) and the true
-        space, residual over gap; 1 where no gap is seen. The next eigenvalue is found by a
-        random probe, so the bound holds with high probability.
+        space, residual over gap; 1 where no gap is seen.
+    gap_certified : whether the next eigenvalue, on which that bound rests, was computed along with
+        the others (by a decomposition, or as a pair of the same block); else a random probe has
+        found it, and the bound holds with high probability.
     status, converged, cost, trace : how the run ended, and what it took.
 
     Examples
@@ -252,6 +255,8 @@ class CCASolution(_Solution):
         without the ridge (those of uncentred second moments when center=False).
     residuals : (k,) upper bounds on the residual of the pair (φ, ψ)/√2 in the B⁻¹-norm.
     sin_theta_bound : bound on the sines of the angles to the true canonical spaces.
+    gap_certified : whether the next correlation, on which that bound rests, was computed along
+        with the others, and not only found by a random probe.
     status, converged, cost, trace : how the run ended, and what it took.
 
     Examples

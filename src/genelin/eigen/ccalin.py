@@ -157,6 +157,7 @@ def canonical_solution(
     status: Status,
     meter: Meter,
     outcome: Outcome | None = None,
+    gap_certified: bool = False,
 ) -> CCASolution:
     """Signs, and the plain correlations of the scores: those of S, without the ridge."""
     sigma, Phi, Psi = pairs
@@ -175,4 +176,5 @@ def canonical_solution(
         x_weights=signed,
         y_weights=Psi,
         score_correlations=np.minimum(scores, 1.0),
+        gap_certified=gap_certified,
     )

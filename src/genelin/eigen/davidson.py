@@ -8,7 +8,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from genelin.eigen.basis import Products, RitzBasis, magnitudes, start_block, within_range
+from genelin.eigen.basis import ROUNDING, Products, RitzBasis, magnitudes, start_block, within_range
 from genelin.eigen.ccalin import canonical_solution, halves, mirrored
 from genelin.eigen.correction import Correctors
 from genelin.eigen.genelink import fix_signs
@@ -128,6 +128,7 @@ class Davidson:
             trace=outcome.trace,
             values=outcome.basis.theta,
             vectors=fix_signs(outcome.basis.W),
+            gap_certified=outcome.gap.certified,
         )
 
     def _solve_views(
@@ -150,7 +151,7 @@ class Davidson:
         pairs = (outcome.basis.theta, Phi, Psi)
         gap, status = outcome.gap, outcome.status
         return canonical_solution(
-            problem, pairs, outcome.residuals, gap.sine, status, meter, outcome
+            problem, pairs, outcome.residuals, gap.sine, status, meter, outcome, gap.certified
         )
 
     @staticmethod
@@ -340,10 +341,11 @@ class _Run:
         k, theta = self.k, basis.theta
         pairs, residuals, distance = checked.head(k), bounds[:k], self._distance(theta)
         uncertainty = float(np.linalg.norm(residuals)) * (np.sqrt(2.0) if self.split else 1.0)
+        uncertainty += ROUNDING * largest(theta)
         certain = distance > 10 * uncertainty and np.isfinite(uncertainty)
         if certain and bounds[k] <= CLEAR * distance:
             scales = uncertainty, 1e-6 * largest(theta)
-            return Gap(distance, float(bounds[k]), *scales, checked.W[:, k:])
+            return Gap(distance, float(bounds[k]), *scales, checked.W[:, k:], certified=True)
         guards = basis.W[:, k : k + 3]
         steps = 60 if distance > 1e-2 * largest(theta) else 2
         if self.split:

@@ -89,6 +89,7 @@ def _dense_pencil(problem: Pencil, k: int, tol: float) -> EigenSolution:
         trace=Trace(),
         values=top,
         vectors=fix_signs(W),
+        gap_certified=True,
     )
 
 
@@ -107,7 +108,9 @@ def _dense_cca(problem: TwoView, k: int, tol: float) -> CCASolution:
     gap = float(top[-1]) - following
     bound = sine_bound(np.concatenate([residuals, residuals]), gap, float(top[0]))
     status = _status(residuals, tol, float(top[0]))
-    return canonical_solution(problem, (top, Phi, Psi), residuals, bound, status, meter)
+    return canonical_solution(
+        problem, (top, Phi, Psi), residuals, bound, status, meter, gap_certified=True
+    )
 
 
 def _top_singular(M: Block, k: int) -> tuple[Block, Vector, Block]:

@@ -1,4 +1,4 @@
-"""Which method runs when the user does not say."""
+"""What runs when the user does not say: every route's cost, and the cheapest one."""
 
 from __future__ import annotations
 
@@ -7,17 +7,26 @@ from typing import Any
 
 import numpy as np
 
+from genelin.eigen.basis import start_block
+from genelin.eigen.correction import Correctors
 from genelin.eigen.davidson import Davidson
 from genelin.eigen.dense import Dense
 from genelin.eigen.iteration import Callback
+from genelin.eigen.machine import STOCK, Profile, measured, memory_at_hand
 from genelin.eigen.whitened import WhitenedSVD, is_diagonal
-from genelin.problems import SMALL, Pencil, TwoView
+from genelin.operators import Operator, Rows
+from genelin.problems import SMALL, Pencil, TwoView, estimated_entries, worth_forming
 from genelin.results import EigenSolution, Status
+from genelin.solvers import CG
 
-__all__ = ["OrDense", "default_method"]
-
+__all__ = ["OrDense", "Plan", "Route", "best_route", "surveyed"]
 
 OPAQUE = 256  # size up to which operators without entries are multiplied out at once
+OUTER = 20  # outer iterations that `Davidson` needs, as a rule
+STEPS = Davidson.steps  # and steps of each of its solves where B is not known to be easy
+SPARE = 0.8  # part of the free memory that a route may take
+SKINNY = 4.0  # how much slower dense products with few columns are, for each number
+LANCZOS = 20  # products with a diagonal problem for every pair
 
 
 @dataclass(frozen=True)
@@ -46,21 +55,283 @@ class OrDense:
         return replace(dense, cost=limited.cost + dense.cost, trace=limited.trace)
 
 
-def default_method(problem: Pencil | TwoView, k: int) -> Any:
-    """Dense and direct where d is small; else the accelerated iteration.
+@dataclass(frozen=True)
+class Route:
+    """One way to solve a problem, and what it would cost.
+
+    Attributes
+    ----------
+    name : what is done.
+    seconds, passes, memory : time, reads of all rows of the data, bytes beyond the input.
+    reason : what the figures rest on.
+    problem, method : run `method(problem, k, …)`.
 
     Examples
     --------
     >>> import numpy as np
-    >>> default_method(Pencil(np.eye(3)), k=1)
+    >>> from genelin import plan_top_k
+    >>> route = plan_top_k(np.diag(np.arange(1.0, 101.0)), k=3).chosen
+    >>> route.name, route.method
+    ('dense', Dense())
+    """
+
+    name: str
+    seconds: float
+    passes: float
+    memory: float
+    reason: str
+    problem: Pencil | TwoView
+    method: Any
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Routes to a solution with their predicted cost, the one to be taken first.
+
+    Iterations are foreseen as typical: the time of an iterative route grows when eigenvalues next
+    to the k-th are close.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genelin import plan_top_k
+    >>> plan = plan_top_k(np.diag(np.arange(1.0, 101.0)), k=3)
+    >>> plan.chosen.name, len(plan.routes)
+    ('dense', 2)
+    """
+
+    task: str
+    routes: tuple[Route, ...]
+
+    @property
+    def chosen(self) -> Route:
+        """The route that `method=None` takes."""
+        return self.routes[0]
+
+    def __str__(self) -> str:
+        rows: list[tuple[str, ...]] = [("", "route", "seconds", "passes", "memory", "why")]
+        for route in self.routes:
+            figures = f"{route.seconds:.2g}", f"{route.passes:.3g}", _bytes(route.memory)
+            mark = "→" if route is self.chosen else " "
+            rows.append((mark, route.name, *figures, route.reason))
+        widths = [max(len(row[column]) for row in rows) for column in range(5)]
+        lines = [f"plan for {self.task}"]
+        for mark, name, *numbers, why in rows:
+            cells = [f"{cell:>{w}}" for cell, w in zip(numbers, widths[2:], strict=True)]
+            lines.append(f"{mark:{widths[0]}} {name:{widths[1]}}  {'  '.join(cells)}  {why}")
+        return "\n".join(lines)
+
+
+def planned(problem: Pencil | TwoView, k: int, profile: Profile, steps: int | None = None) -> Plan:
+    """Routes to k pairs, the one to be taken first; `steps` are those of a solve, where known."""
+    if isinstance(problem, TwoView):
+        routes = _view_routes(problem, k, profile, STEPS if steps is None else steps)
+        x, y = (f"{rows.n} × {rows.d}" for rows in (problem.X, problem.Y))
+        return Plan(f"{k} canonical pairs of X ({x}) and Y ({y})", routes)
+    routes = _pencil_routes(problem, k, profile)
+    return Plan(f"{k} eigenpairs ({problem.which}) of a pencil of size {problem.d}", routes)
+
+
+def surveyed(problem: Pencil | TwoView, k: int) -> Plan:
+    """The plan by the measured speed of this machine, and a trial solve with B."""
+    steps = None
+    if isinstance(problem, TwoView) and max(problem.splits) > SMALL and not is_diagonal(problem):
+        steps = _trial_steps(problem)
+    return planned(problem, k, measured(), steps)
+
+
+def best_route(problem: Pencil | TwoView, k: int) -> Route:
+    """The cheapest route by stock figures, without any trial.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> best_route(Pencil(np.eye(3)), k=1).method
     Dense()
     """
-    if isinstance(problem, TwoView):
-        if max(problem.splits) <= SMALL:
-            return Dense()
-        return WhitenedSVD() if is_diagonal(problem) else Davidson()
-    d = problem.d
-    explicit = all(operator.entries() is not None for operator in problem.operators)
+    return planned(problem, k, STOCK).chosen
+
+
+def _trial_steps(problem: TwoView) -> int:
+    """Steps that a correction takes, from one of two random columns through the data."""
+    pencil, cg = replace(problem, form=False).pencil, CG()
+    W = start_block(pencil, 2, np.random.default_rng(0))
+    inverse = cg.approximate_inverse(cg.init(pencil.B))
+    if inverse is None:
+        return STEPS
+    return Correctors(pencil, inverse).plain(pencil.A @ W, Davidson.reduction, STEPS).steps
+
+
+def _ranked(routes: list[Route]) -> tuple[Route, ...]:
+    """Those that fit in memory first, then by time."""
+    free = SPARE * memory_at_hand()
+    return tuple(sorted(routes, key=lambda route: (route.memory > free, route.seconds)))
+
+
+# --- Pencils -----------------------------------------------------------------------------------
+
+
+def _pencil_routes(problem: Pencil, k: int, profile: Profile) -> tuple[Route, ...]:
+    d, explicit = problem.d, all(part.entries() is not None for part in problem.operators)
+    dense, iterative = _dense_pencil(problem, profile, explicit), _iterative(problem, k, profile)
     if k > d // 4 or d <= (SMALL if explicit else OPAQUE):
-        return Dense()
-    return OrDense(Davidson(max_applications=2 * d)) if d <= SMALL else Davidson()
+        return dense, iterative
+    if d <= SMALL:
+        either = OrDense(Davidson(max_applications=2 * d))
+        reason = f"{iterative.reason}; multiplied out after {2 * d} columns"
+        seconds = min(iterative.seconds, 2 * dense.seconds)
+        memory = max(iterative.memory, dense.memory)
+        return (
+            replace(iterative, reason=reason, method=either, seconds=seconds, memory=memory),
+            dense,
+        )
+    return _ranked([iterative, dense])
+
+
+def _dense_pencil(problem: Pencil, profile: Profile, explicit: bool) -> Route:
+    d, reason = float(problem.d), "a factorisation of B and all eigenvectors"
+    seconds = (profile.decompose + 3 * profile.multiply) * d**3
+    if not explicit:
+        reason = f"A and B multiplied out, then {reason}"
+        seconds += d * _per_column(problem, profile)
+    passes = 1.0 if explicit else d
+    return Route("dense", seconds, passes, 40 * d**2, reason, problem, Dense())
+
+
+def _iterative(problem: Pencil, k: int, profile: Profile) -> Route:
+    width = Davidson.width(k)
+    applications = OUTER * (1 + STEPS) * width
+    seconds = applications * _per_column(problem, profile)
+    seconds += _basis_seconds(problem.d, width, profile)
+    reason = f"about {OUTER} outer iterations of {STEPS} steps on {width} columns"
+    memory, passes = _basis_memory(problem.d, width), OUTER * (1.0 + STEPS)
+    return Route("Davidson", seconds, passes, memory, reason, problem, Davidson())
+
+
+def _per_column(problem: Pencil, profile: Profile) -> float:
+    """Seconds of the products of A and B with one column of a block."""
+    return sum(
+        operator.flops / 2 * (SKINNY * profile.multiply if _is_dense(operator) else profile.entry)
+        for operator in problem.operators
+    )
+
+
+def _is_dense(operator: Operator) -> bool:
+    entries = operator.entries()
+    return entries is not None and isinstance(entries.core, np.ndarray)
+
+
+def _basis_seconds(d: float, width: int, profile: Profile) -> float:
+    """Products with the basis in all outer iterations, and the first use of its memory."""
+    products = OUTER * 8 * d * width * (width * Davidson.blocks / 2) * profile.multiply
+    return products + _basis_memory(d, width) * profile.touch
+
+
+def _basis_memory(d: float, width: int) -> float:
+    """Three blocks of the size of the basis, and a few of the size of one expansion."""
+    return 8.0 * d * width * (3 * Davidson.blocks + 8)
+
+
+# --- Two views ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Moment:
+    """XᵀY of two views (or of one with itself): what it costs to form and to apply."""
+
+    entries: float  # stored once formed
+    forming: float  # seconds
+    formed: float  # seconds of a product with one column
+    streamed: float  # the same through the rows
+
+
+def _moment(x: Rows, y: Rows, profile: Profile) -> _Moment:
+    stored = float(x.stored if x is y else x.stored + y.stored)
+    if x.is_sparse and y.is_sparse:
+        entries = estimated_entries(x, y)
+        pairs = np.diff(x.matrix.indptr).astype(np.float64) @ np.diff(y.matrix.indptr)
+        return _Moment(
+            entries, profile.form * pairs, profile.entry * entries, profile.sweep * stored
+        )
+    entries, thin = float(x.d) * y.d, SKINNY * profile.multiply
+    forming = profile.multiply * min(x.stored * y.d, y.stored * x.d)
+    return _Moment(entries, forming, thin * entries, 2 * thin * stored)
+
+
+def _view_routes(problem: TwoView, k: int, profile: Profile, steps: int) -> tuple[Route, ...]:
+    if is_diagonal(problem):
+        return _ranked([_diagonal_route(problem, k, profile), _dense_route(problem, profile)])
+    dense = _dense_route(problem, profile)
+    if max(problem.splits) <= SMALL:
+        return (dense,)
+    moments = [_moment(*pair, profile) for pair in _pairs(problem)]
+    wanted = [worth_forming(*pair, problem.form) for pair in _pairs(problem)]
+    alternatives = [wanted] if problem.form is not None else [wanted, [not any(wanted)] * 3]
+    routes = [
+        _davidson_route(problem, k, profile, steps, moments, formed) for formed in alternatives
+    ]
+    return _ranked([*routes, dense])
+
+
+def _pairs(problem: TwoView) -> tuple[tuple[Rows, Rows], ...]:
+    X, Y = problem.X, problem.Y
+    return (X, X), (Y, Y), (X, Y)
+
+
+def _dense_route(problem: TwoView, profile: Profile) -> Route:
+    dx, dy = (float(d) for d in problem.splits)
+    smaller, numbers = min(dx, dy), dx**2 + dy**2 + dx * dy
+    stored = (problem.X.stored, problem.Y.stored)
+    seconds = profile.multiply * (stored[0] * (dx + dy) + stored[1] * dy)
+    seconds += profile.multiply * (dx**3 + dy**3 + 2 * dx * dy * smaller)
+    seconds += profile.decompose * smaller**3
+    reason = "covariances in one pass, their factors, and one decomposition"
+    return Route("dense", seconds, 1.0, 24 * numbers, reason, problem, Dense())
+
+
+def _diagonal_route(problem: TwoView, k: int, profile: Profile) -> Route:
+    entries = float(min(problem.X.stored, problem.Y.stored))
+    columns = LANCZOS * (k + 1)
+    seconds = (profile.form + 2 * columns * 4 * profile.entry) * entries
+    seconds += 4 * columns * (2 * k + 1) * sum(problem.splits) * profile.multiply
+    memory = 16 * entries + 8.0 * sum(problem.splits) * (4 * k + 20)
+    reason = "covariances are diagonal: Lanczos on the whitened cross-covariance"
+    return Route("diagonal", seconds, 1.0, memory, reason, problem, WhitenedSVD())
+
+
+def _davidson_route(
+    problem: TwoView,
+    k: int,
+    profile: Profile,
+    steps: int,
+    moments: list[_Moment],
+    formed: list[bool],
+) -> Route:
+    """`Davidson` with some of S_x, S_y and S_xy formed."""
+    width, d = Davidson.width(k), sum(problem.splits)
+    products = (4 + steps) * width * OUTER  # expansions in double precision count twice
+    chosen = [moment for moment, is_formed in zip(moments, formed, strict=True) if is_formed]
+    rest = [moment for moment in moments if moment not in chosen]
+    streamed = moments[:2] if len(rest) == 3 else rest  # all three take one sweep
+    seconds = _basis_seconds(d, width, profile) + sum(moment.forming for moment in chosen)
+    seconds += products * sum(moment.formed for moment in chosen)
+    seconds += products * sum(moment.streamed for moment in streamed)
+    memory = _basis_memory(d, width) + 24 * sum(moment.entries for moment in chosen)
+    passes = 2.0 * bool(chosen) + (4.0 + steps) * OUTER * bool(rest)
+    most = max(moment.entries for moment in chosen or moments)
+    name = "covariances formed" if chosen else "data as operator"
+    reason = (
+        f"{most:.1g} entries in a covariance, {problem.data_size:.1g} in the data; about {OUTER} "
+        f"outer iterations of {steps} steps"
+    )
+    plain = formed == [worth_forming(*pair, problem.form) for pair in _pairs(problem)]
+    solved = problem if plain else replace(problem, form=all(formed))
+    return Route(name, seconds, passes, memory, reason, solved, Davidson())
+
+
+def _bytes(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"

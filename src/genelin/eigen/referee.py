@@ -30,6 +30,7 @@ class Gap:
     uncertainty : of the k pairs themselves, their residuals and rounding.
     resolution : the distance below which pairs are called equal, however loose the tolerance.
     vectors : the leading Ritz vectors of the complement.
+    certified : whether that pair was iterated along with the k, and not only found by a probe.
     """
 
     distance: float
@@ -37,6 +38,7 @@ class Gap:
     uncertainty: float
     resolution: float
     vectors: Block
+    certified: bool = False
 
     @property
     def none(self) -> bool:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from genelin.eigen.iteration import Callback
-from genelin.eigen.planner import default_method
+from genelin.eigen.planner import Plan, best_route, surveyed
 from genelin.errors import ConvergenceWarning, RankDeficiencyWarning
 from genelin.linalg import Which
 from genelin.problems import Pencil, TwoView, check_pencil
 from genelin.results import CCASolution, EigenSolution
 
-__all__ = ["top_k", "top_k_cca"]
+__all__ = ["plan_cca", "plan_top_k", "top_k", "top_k_cca"]
 
 Rng = np.random.Generator | int | None
 
@@ -70,8 +70,9 @@ def top_k(
     _check_callback(callback)
     generator = _generator(rng)
     check_pencil(problem, generator)
-    method = _chosen(method, problem, k)
-    solution: EigenSolution = method(problem, k, tol, generator, callback)
+    if method is None:
+        method = best_route(problem, k).method
+    solution: EigenSolution = _checked(method)(problem, k, tol, generator, callback)
     _warn_if_unconverged(solution, tol)
     return solution
 
@@ -136,6 +137,10 @@ def top_k_cca(
     _check_tol(tol)
     _check_callback(callback)
     generator = _generator(rng)
+    if method is None:
+        route = best_route(problem, k)
+        problem, method = cast(TwoView, route.problem), route.method
+    _checked(method)
     for deficiency in problem.deficiencies:
         if deficiency.rank is not None and k > deficiency.rank:
             raise ValueError(
@@ -143,15 +148,78 @@ def top_k_cca(
                 "ask for fewer pairs, or set reg > 0"
             )
         warnings.warn(deficiency.message, RankDeficiencyWarning, stacklevel=2)
-    method = _chosen(method, problem, k)
     solution: CCASolution = method(problem, k, tol, generator, callback)
     _warn_if_unconverged(solution, tol)
     return solution
 
 
-def _chosen(method: Any, problem: Pencil | TwoView, k: int) -> Any:
-    if method is None:
-        return default_method(problem, k)
+def plan_top_k(A: Any, B: Any = None, k: int = 1, *, which: Which = "LM") -> Plan:
+    """What `top_k(A, B, k)` would do, at what cost, and what else could be done.
+
+    Parameters
+    ----------
+    A, B, k, which : as for `top_k`.
+
+    Returns
+    -------
+    Plan
+        routes with predicted seconds, passes and memory, the chosen one first; print it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genelin import plan_top_k
+    >>> plan = plan_top_k(np.diag(np.arange(1.0, 101.0)), k=3)
+    >>> plan.chosen.name, plan.chosen.passes
+    ('dense', 1.0)
+    """
+    problem = Pencil(A, B, which)
+    _check_k(k, problem.d, f"the size of A, {problem.d}")
+    return surveyed(problem, k)
+
+
+def plan_cca(
+    X: Any,
+    Y: Any,
+    k: int = 1,
+    *,
+    reg: Any = 0.0,
+    shrinkage: Any = None,
+    center: bool = True,
+    scale: bool = False,
+    form: bool | None = None,
+) -> Plan:
+    """What `top_k_cca(X, Y, k)` would do, at what cost, and what else could be done.
+
+    Speeds are measured on this machine (about a second, once in a process); where the route is
+    iterative, one column is solved for to see how well conditioned the covariances are.
+
+    Parameters
+    ----------
+    X, Y, k, reg, shrinkage, center, scale, form : as for `top_k_cca`.
+
+    Returns
+    -------
+    Plan
+        routes with predicted seconds, passes and memory, the chosen one first; print it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genelin import plan_cca
+    >>> rng = np.random.default_rng(0)
+    >>> plan = plan_cca(rng.random((500, 20)), rng.random((500, 30)), k=2)
+    >>> print(str(plan).splitlines()[0])
+    plan for 2 canonical pairs of X (500 × 20) and Y (500 × 30)
+    >>> plan.chosen.name, plan.chosen.method
+    ('dense', Dense())
+    """
+    problem = TwoView(X, Y, reg, center, scale, shrinkage, form)
+    _check_k(k, min(problem.splits), f"the smaller number of columns, {min(problem.splits)}")
+    return surveyed(problem, k)
+
+
+def _checked(method: Any) -> Any:
     if isinstance(method, type) or not callable(method):
         raise TypeError(
             f"method={method!r} is not an eigen method: pass None, GenELinK(), CCALin() or Dense()"

@@ -71,7 +71,9 @@ class WhitenedSVD:
         met = residuals.max() <= tol * top[0]
         status = Status.CONVERGED if met else Status.STAGNATED
         pairs = (top, x_root[:, None] * U, y_root[:, None] * V)
-        return canonical_solution(problem, pairs, residuals, bound, status, meter)
+        return canonical_solution(
+            problem, pairs, residuals, bound, status, meter, gap_certified=True
+        )
 
 
 def is_diagonal(problem: TwoView) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +69,7 @@ class Rows:
         self.n, self.d = int(matrix.shape[0]), int(matrix.shape[1])
         self.is_sparse = bool(sparse.issparse(matrix))
         self.stored = int(matrix.nnz if self.is_sparse else matrix.size)
+        self.entries_with: WeakKeyDictionary[Rows, float] = WeakKeyDictionary()  # nonzeros of XᵀY
         self.central_moment: Block | None = None  # (X − 1μᵀ)ᵀ(X − 1μᵀ)/n where it is known
 
     @cached_property

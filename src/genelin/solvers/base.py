@@ -18,6 +18,7 @@ from genelin.results import LinearSolution
 __all__ = ["Energy", "IterativeSolver", "LinearSolver", "Step", "check_count"]
 
 TENTH = 0.1  # δ of a solve that bounds a norm within 5 %
+ROUGH = 0.75  # of a bound that need not be a good one
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ class LinearSolver(ABC):
         return self._solve_blocks(state, rhs, x0, reduction, residual)
 
     def energy(self, state: Any, R: Block, enough: float | Vector = 0.0) -> Energy:
-        """Upper bounds on rᵀB⁻¹r for every column, within a tenth or at most `enough`."""
+        """Upper bounds on rᵀB⁻¹r for every column, within a tenth, or 4 times below `enough`."""
         if not isinstance(state, BlockState):
             return self._energy(state, R, enough)
         pieces = np.split(R, state.splits)
@@ -239,7 +240,8 @@ class IterativeSolver(LinearSolver):
             if t < min(check, self.max_iter):
                 continue
             decrease, missing = step.measure()
-            met = (missing <= TENTH * (decrease + missing)) | (decrease + missing <= enough)
+            total = decrease + missing
+            met = (missing <= TENTH * total) | ((total <= enough) & (missing <= ROUGH * total))
             if t >= self.max_iter or met.all():
                 break
             check = t + max(1, t // 8)
