@@ -25,6 +25,11 @@ class Status(Enum):
     """
 
     CONVERGED = ("converged", "")
+    TIED = (
+        "converged, without a gap",
+        "The k-th and the next eigenvalue are equal in magnitude: values and residuals are good, "
+        "but the top-k space is one of many. Choose k at a gap for a unique one.",
+    )
     NO_GAP = (
         "no gap",
         "The k-th and the next eigenvalue are equal in magnitude, so the top-k space is not "
@@ -191,8 +196,8 @@ class _Solution:
 
     @property
     def converged(self) -> bool:
-        """Whether every returned pair met the tolerance and the space is determined."""
-        return self.status is Status.CONVERGED
+        """Whether every returned pair met the tolerance."""
+        return self.status in (Status.CONVERGED, Status.TIED)
 
     def _summary(self, name: str, values: Array) -> str:
         shown = np.array2string(values[:5], precision=6, separator=", ")

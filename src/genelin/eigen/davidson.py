@@ -210,7 +210,7 @@ class _Run:
                     gap = self._gap(basis, checked, bounds)
                     missed = good and gap.missed and self.tries < TRIES
                     if not missed:
-                        status = Status.CONVERGED if good else self._failure(reason)
+                        status = self._ending(reason, good, gap)
                         trace = Trace(self.records)
                         return Outcome(pairs, residuals, gap, status, trace, self.referee)
                     E = gap.vectors
@@ -322,7 +322,11 @@ class _Run:
         self.distrust = max(self.distrust, more)
         self.best, self.since = np.inf, 0
 
-    def _failure(self, reason: Status) -> Status:
+    @staticmethod
+    def _ending(reason: Status, good: bool, gap: Gap) -> Status:
+        """What to say of the answer."""
+        if good:
+            return Status.TIED if gap.none else Status.CONVERGED
         return Status.STAGNATED if reason is Status.CONVERGED else reason
 
     def _enough(self, pairs: RitzBasis) -> Vector:

@@ -19,7 +19,7 @@ from genelin.operators import Operator
 from genelin.problems import Pencil, TwoView
 from genelin.results import CCASolution, EigenSolution, Status, Trace
 
-__all__ = ["Dense", "sine_bound"]
+__all__ = ["Dense", "sine_bound", "status_of"]
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def _dense_pencil(problem: Pencil, k: int, tol: float) -> EigenSolution:
     return EigenSolution(
         residuals=residuals,
         sin_theta_bound=sine_bound(residuals, gap, float(np.abs(top).max())),
-        status=_status(residuals, tol, float(np.abs(top).max())),
+        status=status_of(residuals, gap, tol, float(np.abs(top).max())),
         cost=meter.cost(),
         trace=Trace(),
         values=top,
@@ -107,7 +107,7 @@ def _dense_cca(problem: TwoView, k: int, tol: float) -> CCASolution:
     following = float(sigma[k]) if k < len(sigma) else 0.0
     gap = float(top[-1]) - following
     bound = sine_bound(np.concatenate([residuals, residuals]), gap, float(top[0]))
-    status = _status(residuals, tol, float(top[0]))
+    status = status_of(residuals, gap, tol, float(top[0]))
     return canonical_solution(
         problem, (top, Phi, Psi), residuals, bound, status, meter, gap_certified=True
     )
@@ -161,6 +161,9 @@ def sine_bound(residuals: Vector, gap: float, largest: float) -> float:
     return min(total / gap, 1.0) if gap > total else 1.0
 
 
-def _status(residuals: Vector, tol: float, largest: float) -> Status:
-    met = residuals.max(initial=0.0) <= tol * largest
-    return Status.CONVERGED if met else Status.STAGNATED
+def status_of(residuals: Vector, gap: float, tol: float, largest: float) -> Status:
+    """Converged, with a gap or without one, or stagnated at the accuracy of a decomposition."""
+    if residuals.max(initial=0.0) > tol * largest:
+        return Status.STAGNATED
+    scales = float(np.linalg.norm(residuals)) + ROUNDING * largest, 1e-6 * largest
+    return Status.TIED if gap <= 2 * min(scales) else Status.CONVERGED

@@ -49,7 +49,7 @@ class OrDense:
     ) -> EigenSolution:
         """Solve `problem` for k pairs."""
         limited: EigenSolution = self.first(problem, k, tol, rng, callback)
-        if limited.status in (Status.CONVERGED, Status.STOPPED):
+        if limited.converged or limited.status is Status.STOPPED:
             return limited
         dense = Dense()(problem, k, tol, rng)
         return replace(dense, cost=limited.cost + dense.cost, trace=limited.trace)

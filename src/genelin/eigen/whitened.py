@@ -9,12 +9,12 @@ from scipy.sparse.linalg import ArpackError, svds
 
 from genelin.eigen.ccalin import canonical_solution
 from genelin.eigen.davidson import Davidson
-from genelin.eigen.dense import sine_bound
+from genelin.eigen.dense import sine_bound, status_of
 from genelin.eigen.iteration import Callback, Meter
 from genelin.linalg import column_norms
 from genelin.linalg.columns import Vector
 from genelin.problems import TwoView
-from genelin.results import CCASolution, Status
+from genelin.results import CCASolution
 
 __all__ = ["WhitenedSVD", "is_diagonal"]
 
@@ -68,8 +68,7 @@ class WhitenedSVD:
         residuals = np.sqrt(sum(column_norms(part) ** 2 for part in parts) / 2)
         gap = float(top[-1] - sigma[k])
         bound = sine_bound(np.concatenate([residuals] * 2), gap, float(top[0]))
-        met = residuals.max() <= tol * top[0]
-        status = Status.CONVERGED if met else Status.STAGNATED
+        status = status_of(residuals, gap, tol, float(top[0]))
         pairs = (top, x_root[:, None] * U, y_root[:, None] * V)
         return canonical_solution(
             problem, pairs, residuals, bound, status, meter, gap_certified=True
