@@ -24,6 +24,7 @@ _HOMES = {
     "EigenSolution": "genelin.results",
     "GenELin": "genelin.eigen.genelin",
     "GenELinK": "genelin.eigen.genelink",
+    "GeneralizedEigen": "genelin.estimators.generalized",
     "LinearSolution": "genelin.results",
     "NotPositiveDefiniteError": "genelin.errors",
     "Pencil": "genelin.problems",
@@ -54,6 +55,7 @@ __all__ = [
     "EigenSolution",
     "GenELin",
     "GenELinK",
+    "GeneralizedEigen",
     "LinearSolution",
     "NotPositiveDefiniteError",
     "Pencil",
@@ -88,6 +90,7 @@ if TYPE_CHECKING:
         RankDeficiencyWarning,
         SolverError,
     )
+    from genelin.estimators.generalized import GeneralizedEigen
     from genelin.operators import as_operator
     from genelin.problems import Pencil, TwoView
     from genelin.results import (

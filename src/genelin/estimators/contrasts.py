@@ -1,0 +1,227 @@
+"""What data make of max wᵀS₁w / wᵀS₂w: two data sets, or the classes of one."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from genelin.eigen.genelink import fix_signs
+from genelin.eigen.solve import top_k
+from genelin.errors import NotPositiveDefiniteError, RankDeficiencyWarning
+from genelin.linalg import Which, range_basis
+from genelin.linalg.columns import Block
+from genelin.operators import Gram, Rows, Sum
+from genelin.problems import SMALL, estimated_entries
+from genelin.results import Cost, EigenSolution, Status, Trace
+
+__all__ = [
+    "Contrast",
+    "Ridge",
+    "against_background",
+    "between_classes",
+    "class_pairs",
+    "joined",
+    "spatial_patterns",
+]
+
+Parts = Sequence[tuple[Rows, float]]  # data sets and the weights of their covariances
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """What is added to S₂: reg·I, or a shrinkage s that makes it (1 − s)·S₂ + s·tr(S₂)/d·I."""
+
+    reg: float = 0.0
+    shrinkage: float | None = None
+
+    def added(self, parts: Parts, center: bool) -> Sum:
+        """Σ wᵢSᵢ with the ridge."""
+        keep, reg = 1.0, self.reg
+        if self.shrinkage is not None:
+            keep = 1.0 - self.shrinkage
+            reg = self.shrinkage * float(_scatter(parts, center).diagonal().mean())
+        first, *others = ((rows, keep * weight) for rows, weight in parts)
+        ridged = Gram(first[0], reg, center, weight=first[1])
+        return Sum([ridged, *(Gram(rows, 0.0, center, weight=weight) for rows, weight in others)])
+
+
+def _scatter(parts: Parts, center: bool) -> Sum:
+    return Sum([Gram(rows, 0.0, center, weight=weight) for rows, weight in parts])
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """max wᵀS₁w / wᵀS₂w, with names for messages and, where it is about two classes, both."""
+
+    signal: Sum
+    noise: Sum
+    names: tuple[str, str]
+    classes: tuple[Any, Any] | None = None
+
+    @property
+    def d(self) -> int:
+        """Number of features."""
+        return self.noise.shape[0]
+
+    def solve(
+        self, k: int, which: Which, method: Any, tol: float, rng: np.random.Generator
+    ) -> EigenSolution:
+        """The k directions at the end of the spectrum that `which` names.
+
+        Directions without variance in both S₁ and S₂ are left out, with a warning; those without
+        variance in S₂ alone make the ratio unbounded, which is an error.
+        """
+        settings = {"which": which, "method": method, "tol": tol, "rng": rng}
+        if self.d > SMALL:
+            if self.noise.lambda_min_bound == 0 and self.noise.data_rows < self.d:
+                raise self._unbounded()
+            return self._checked(_formed(self.signal), _formed(self.noise), k, settings)
+        A, B = self.signal.dense(), self.noise.dense()
+        try:
+            return top_k(A, B, k, **settings)
+        except NotPositiveDefiniteError:
+            Q = range_basis(_unit_trace(A) + _unit_trace(B))[0]
+        if Q.shape[1] == self.d:
+            raise self._unbounded()
+        if Q.shape[1] < k:
+            raise ValueError(
+                f"n_components={k} is more than the numerical rank {Q.shape[1]} of the data: ask "
+                "for fewer components"
+            )
+        solution = self._checked(Q.T @ A @ Q, Q.T @ B @ Q, k, settings)
+        warnings.warn(
+            f"the {self.d} features have numerical rank {Q.shape[1]}: constant or dependent ones "
+            f"add no direction. Solved on their range; to regularise instead, try "
+            f"reg={self.suggested_reg:.1g}.",
+            RankDeficiencyWarning,
+            stacklevel=4,
+        )
+        return replace(solution, vectors=fix_signs(Q @ solution.vectors))
+
+    def _checked(self, A: Any, B: Any, k: int, settings: dict[str, Any]) -> EigenSolution:
+        try:
+            return top_k(A, B, k, **settings)
+        except NotPositiveDefiniteError as error:
+            raise self._unbounded() from error
+
+    @property
+    def suggested_reg(self) -> float:
+        """A hundredth of the mean variance in S₂, or in S₁ where S₂ is zero."""
+        means = (float(side.diagonal().mean()) for side in (self.noise, self.signal))
+        return 0.01 * next((mean for mean in means if mean > 0), 1.0)
+
+    def _unbounded(self) -> NotPositiveDefiniteError:
+        signal, noise = self.names
+        return NotPositiveDefiniteError(
+            f"{noise}, from {self.noise.data_rows} rows of {self.d} features, is singular where "
+            f"{signal} is not, so that their ratio has no maximum. Add a ridge, for example "
+            f"reg={self.suggested_reg:.1g} or shrinkage=0.01, or drop features."
+        )
+
+
+def _unit_trace(S: Block) -> Block:
+    trace = float(np.trace(S))
+    return S / trace if trace > 0 else S
+
+
+def _formed(total: Sum) -> Sum:
+    """The same sum, with those terms formed whose matrices are cheaper than their rows."""
+    return Sum([gram.formed() if _worth_forming(gram.rows) else gram for gram in total.terms])
+
+
+def _worth_forming(rows: Rows) -> bool:
+    if rows.is_sparse:
+        return estimated_entries(rows, rows) <= rows.stored
+    return rows.d <= min(rows.n, 2 * SMALL)
+
+
+# --- Contrasts -----------------------------------------------------------------------------------
+
+
+def against_background(X: Rows, background: Rows, ridge: Ridge, center: bool) -> Contrast:
+    """The covariance of one data set against that of another, of any row count."""
+    return Contrast(
+        _scatter([(X, 1.0)], center),
+        ridge.added([(background, 1.0)], center),
+        ("the covariance of X", "the covariance of the background"),
+    )
+
+
+def between_classes(groups: list[Rows], ridge: Ridge) -> Contrast:
+    """Linear discriminant analysis: scatter of the class means against that within classes."""
+    shares = np.array([rows.n for rows in groups]) / sum(rows.n for rows in groups)
+    means = np.array([rows.mean for rows in groups])
+    weighted = Rows(np.sqrt(shares)[:, None] * (means - shares @ means))  # (classes, d)
+    return Contrast(
+        _scatter([(weighted, float(len(groups)))], center=False),
+        ridge.added(list(zip(groups, shares.tolist(), strict=True)), center=True),
+        ("the between-class scatter", "the within-class scatter"),
+    )
+
+
+def spatial_patterns(groups: list[Rows], ridge: Ridge, center: bool) -> Contrast:
+    """Common spatial patterns: the covariance of the first class against the sum of both."""
+    first, second = groups
+    return Contrast(
+        _scatter([(first, 1.0)], center),
+        ridge.added([(first, 1.0), (second, 1.0)], center),
+        ("the covariance of the first class", "the sum of the covariances of both classes"),
+    )
+
+
+def class_pairs(
+    groups: list[Rows], classes: Sequence[Any], ridge: Ridge, center: bool
+) -> list[Contrast]:
+    """The moment of class i against that of class j, for all ordered pairs."""
+    signals = [_formed(_scatter([(rows, 1.0)], center)) for rows in groups]
+    noises = [_formed(ridge.added([(rows, 1.0)], center)) for rows in groups]
+    named = list(zip(classes, signals, noises, strict=True))
+    return [
+        Contrast(signal, noise, (f"the moment of class {i}", f"the moment of class {j}"), (i, j))
+        for i, signal, _ in named
+        for j, _, noise in named
+        if i != j
+    ]
+
+
+# --- Several solutions as one --------------------------------------------------------------------
+
+
+def joined(solutions: Sequence[EigenSolution]) -> EigenSolution:
+    """Solutions side by side: all pairs, the largest bound, the first failure, the whole cost."""
+    if len(solutions) == 1:
+        return solutions[0]
+    failures = (s.status for s in solutions if not s.converged)
+    return EigenSolution(
+        residuals=np.concatenate([s.residuals for s in solutions]),
+        sin_theta_bound=max(s.sin_theta_bound for s in solutions),
+        status=next(failures, Status.CONVERGED),
+        cost=sum((s.cost for s in solutions), Cost()),
+        trace=_one_after_the_other(solutions),
+        values=np.concatenate([s.values for s in solutions]),
+        vectors=np.hstack([s.vectors for s in solutions]),
+    )
+
+
+def _one_after_the_other(solutions: Sequence[EigenSolution]) -> Trace:
+    """All records in order, counted on."""
+    records, before = [], Cost()
+    for solution in solutions:
+        done = len(records)
+        records += [
+            replace(
+                record,
+                iteration=done + record.iteration,
+                seconds=before.seconds + record.seconds,
+                passes=before.passes + record.passes,
+                flops=before.flops + record.flops,
+                applications=before.applications + record.applications,
+            )
+            for record in solution.trace
+        ]
+        before = before + solution.cost
+    return Trace(records)
