@@ -13,10 +13,10 @@ from genelin.eigen.genelink import fix_signs
 from genelin.eigen.solve import top_k
 from genelin.errors import NotPositiveDefiniteError, RankDeficiencyWarning
 from genelin.linalg import Which, range_basis
-from genelin.linalg.columns import Block
+from genelin.linalg.columns import EPS, Block
 from genelin.operators import Gram, Rows, Sum
 from genelin.problems import SMALL, estimated_entries
-from genelin.results import Cost, EigenSolution, Status, Trace
+from genelin.results import Cost, EigenSolution, Record, Status, Trace
 
 __all__ = [
     "Contrast",
@@ -72,41 +72,39 @@ class Contrast:
     ) -> EigenSolution:
         """The k directions at the end of the spectrum that `which` names.
 
-        Directions without variance in both S₁ and S₂ are left out, with a warning; those without
-        variance in S₂ alone make the ratio unbounded, which is an error.
+        Directions without variance in both S₁ and S₂ are left out; those without variance in S₂
+        alone make the ratio unbounded, which is an error.
         """
+        if self.noise.lambda_min_bound == 0 and self.noise.data_rows < self.d > SMALL:
+            raise self._unbounded()
+        A, B = _formed(self.signal), _formed(self.noise)
         settings = {"which": which, "method": method, "tol": tol, "rng": rng}
-        if self.d > SMALL:
-            if self.noise.lambda_min_bound == 0 and self.noise.data_rows < self.d:
-                raise self._unbounded()
-            return self._checked(_formed(self.signal), _formed(self.noise), k, settings)
-        A, B = self.signal.dense(), self.noise.dense()
         try:
             return top_k(A, B, k, **settings)
-        except NotPositiveDefiniteError:
-            Q = range_basis(_unit_trace(A) + _unit_trace(B))[0]
-        if Q.shape[1] == self.d:
-            raise self._unbounded()
-        if Q.shape[1] < k:
+        except NotPositiveDefiniteError as error:
+            if self.d > SMALL:
+                raise self._unbounded() from error
+        Q = _common_range(A, B)
+        if Q.shape[1] < min(k, self.d):
             raise ValueError(
                 f"n_components={k} is more than the numerical rank {Q.shape[1]} of the data: ask "
                 "for fewer components"
             )
-        solution = self._checked(Q.T @ A @ Q, Q.T @ B @ Q, k, settings)
-        warnings.warn(
-            f"the {self.d} features have numerical rank {Q.shape[1]}: constant or dependent ones "
-            f"add no direction. Solved on their range; to regularise instead, try "
-            f"reg={self.suggested_reg:.1g}.",
-            RankDeficiencyWarning,
-            stacklevel=4,
-        )
-        return replace(solution, vectors=fix_signs(Q @ solution.vectors))
-
-    def _checked(self, A: Any, B: Any, k: int, settings: dict[str, Any]) -> EigenSolution:
         try:
-            return top_k(A, B, k, **settings)
+            solution = top_k(Q.T @ (A @ Q), Q.T @ (B @ Q), k, **settings)
         except NotPositiveDefiniteError as error:
             raise self._unbounded() from error
+        self._warn_of_rank(Q.shape[1])
+        return replace(solution, vectors=fix_signs(Q @ solution.vectors))
+
+    def _warn_of_rank(self, rank: int) -> None:
+        warnings.warn(
+            f"the {self.d} features have numerical rank {rank}: constant or dependent ones add no "
+            f"direction. Solved on their range; to regularise instead, try "
+            f"reg={self.suggested_reg:.1g}.",
+            RankDeficiencyWarning,
+            stacklevel=5,
+        )
 
     @property
     def suggested_reg(self) -> float:
@@ -123,9 +121,13 @@ class Contrast:
         )
 
 
-def _unit_trace(S: Block) -> Block:
-    trace = float(np.trace(S))
-    return S / trace if trace > 0 else S
+def _common_range(A: Sum, B: Sum) -> Block:
+    """A basis of the range of S₁ + S₂, whatever the scales of the two."""
+    total = np.zeros(A.shape)
+    for side in (A, B):
+        trace = float(side.diagonal().sum())
+        total += (side @ np.eye(len(total))) / (trace or 1.0)
+    return range_basis((total + total.T) / 2)[0]
 
 
 def _formed(total: Sum) -> Sum:
@@ -155,7 +157,9 @@ def between_classes(groups: list[Rows], ridge: Ridge) -> Contrast:
     """Linear discriminant analysis: scatter of the class means against that within classes."""
     shares = np.array([rows.n for rows in groups]) / sum(rows.n for rows in groups)
     means = np.array([rows.mean for rows in groups])
-    weighted = Rows(np.sqrt(shares)[:, None] * (means - shares @ means))  # (classes, d)
+    deviations = means - shares @ means  # (classes, d)
+    deviations[:, shares @ deviations**2 <= 100 * EPS**2 * (shares @ means**2)] = 0.0  # rounding
+    weighted = Rows(np.sqrt(shares)[:, None] * deviations)
     return Contrast(
         _scatter([(weighted, float(len(groups)))], center=False),
         ridge.added(list(zip(groups, shares.tolist(), strict=True)), center=True),
@@ -209,7 +213,8 @@ def joined(solutions: Sequence[EigenSolution]) -> EigenSolution:
 
 def _one_after_the_other(solutions: Sequence[EigenSolution]) -> Trace:
     """All records in order, counted on."""
-    records, before = [], Cost()
+    records: list[Record] = []
+    before = Cost()
     for solution in solutions:
         done = len(records)
         records += [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -251,16 +251,23 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         k = self.n_components
         if k > d:
             raise ValueError(f"n_components={k} must be at most n_features={d}")
-        classes = getattr(self, "classes_", None)
-        if classes is None or self.criterion != "lda" or k < len(classes):
+        discriminants = len(getattr(self, "classes_", ())) - 1  # the rank of their scatter
+        if discriminants < 1 or self.criterion != "lda" or discriminants >= d:
+            return k
+        if self.which in ("SA", "BE"):
+            raise ValueError(
+                f"which={self.which!r}: of the ratios of criterion='lda' all but {discriminants} "
+                "are zero, so that there is no smallest one. Use 'LA'."
+            )
+        if k <= discriminants:
             return k
         warnings.warn(
-            f"n_components={k}, but {len(classes)} classes have only {len(classes) - 1} linear "
+            f"n_components={k}, but {discriminants + 1} classes have only {discriminants} linear "
             "discriminants: those are returned. Ask for fewer, or use criterion='class-pairs'.",
             RankDeficiencyWarning,
             stacklevel=3,
         )
-        return len(classes) - 1
+        return discriminants
 
     # --- Checks ----------------------------------------------------------------------------------
 
@@ -296,7 +303,8 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
 
 def _check_number(name: str, value: Any, highest: float) -> None:
-    if not isinstance(value, Real) or not 0 <= value <= highest or not np.isfinite(value):
+    real = isinstance(value, int | float | np.integer | np.floating)
+    if not real or not 0 <= value <= highest or not np.isfinite(value):
         upper = "" if highest == np.inf else f" and at most {highest:g}"
         raise ValueError(f"{name}={value!r} must be a finite number, not negative{upper}")
 
