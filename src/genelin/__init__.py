@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 
 # Public name → the module it lives in; each is loaded on first use (PEP 562).
 _HOMES = {
+    "CCA": "genelin.estimators.cca",
     "CCALin": "genelin.eigen.ccalin",
     "CCASolution": "genelin.results",
     "ConvergenceWarning": "genelin.errors",
@@ -45,6 +46,7 @@ _MODULES = {
 }
 
 __all__ = [
+    "CCA",
     "CCALin",
     "CCASolution",
     "ConvergenceWarning",
@@ -88,6 +90,7 @@ if TYPE_CHECKING:
         RankDeficiencyWarning,
         SolverError,
     )
+    from genelin.estimators.cca import CCA
     from genelin.operators import as_operator
     from genelin.problems import Pencil, TwoView
     from genelin.results import (

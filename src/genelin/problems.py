@@ -120,9 +120,10 @@ class TwoView:
                 f"X has {x.n} rows but Y has {y.n}: row i of both must describe the same "
                 "observation"
             )
-        if (x.weights is None) != (y.weights is None) or not np.array_equal(
-            *(np.empty(0) if rows.weights is None else rows.weights for rows in (x, y))
-        ):
+        x_weights, y_weights = (
+            np.ones(rows.n) if rows.weights is None else rows.weights for rows in (x, y)
+        )
+        if not np.allclose(x_weights, y_weights, rtol=1e-12):
             raise ValueError("X and Y have different row weights: give both the same")
         if x.counted < 2 and self.center:
             raise ValueError("X and Y have a single row: nothing is left after centring")
@@ -373,7 +374,7 @@ def _deficiency(name: str, rows: Rows, gram: Gram, center: bool) -> Deficiency |
         parts.append(f"its {rows.d} columns have numerical rank {rank}")
     if rank is not None and rank >= rows.counted - bool(center):
         parts.append(
-            f"with {rows.counted} rows it can fit anything, so that every correlation is trivially 1"
+            f"with {rows.counted} rows it can fit anything: every correlation is trivially 1"
         )
     reg = 0.01 * float(np.mean(gram.diagonal()))
     message = (

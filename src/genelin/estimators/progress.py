@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
 from genelin.linalg.columns import Block
-from genelin.results import Record
+from genelin.results import CCASolution, Record
 
-__all__ = ["Progress"]
+__all__ = ["Progress", "showing"]
 
 
 class Progress:
@@ -28,10 +30,10 @@ class Progress:
     --------
     >>> import numpy as np
     >>> from genelin import GenELinK, top_k
-    >>> with Progress(tol=1e-3, every=0, rich=False) as progress:
-    ...     solution = top_k(np.diag([2.0, 1.0]), k=1, method=GenELinK(), tol=1e-3,
-    ...                      callback=progress)
-    iteration 1: residual 2.4e-01, tol 1.0e-03, ...
+    >>> with Progress(tol=0.1, every=60, rich=False) as progress:
+    ...     A = np.diag([2.0, 1.0])
+    ...     solution = top_k(A, k=1, method=GenELinK(), tol=0.1, callback=progress)
+    iteration 1: residual 2.5e-01, tol 1.0e-01, 2 passes, ...
     """
 
     def __init__(self, tol: float, every: float = 1.0, rich: bool | None = None) -> None:
@@ -76,12 +78,33 @@ class Progress:
         way = np.log(max(self._first or 1.0, self.tol * 1.001) / self.tol)
         return float(np.clip(1.0 - np.log(max(residual, self.tol) / self.tol) / way, 0.0, 1.0))
 
-    def finish(self, text: str) -> None:
+    def finish(self, solution: CCASolution) -> None:
         """Say how the run ended."""
+        text = (
+            f"{solution.status.label} after {max(1, len(solution.trace))} iterations, "
+            f"{solution.cost.passes:.4g} passes, {solution.cost.seconds:.1f} s"
+        )
         if self._bar is not None:
             self._bar.update(self._task, completed=1.0, note=text)
         else:
             _say(text)
+
+
+@contextmanager
+def showing(verbose: int, tol: float) -> Iterator[Progress | None]:
+    """A `Progress` for verbose = 1 (now and then) or 2 (every iteration), None for 0.
+
+    Examples
+    --------
+    >>> with showing(0, 1e-6) as progress:
+    ...     print(progress)
+    None
+    """
+    if not verbose:
+        yield None
+        return
+    with Progress(tol, every=0.0 if verbose > 1 else 1.0) as progress:
+        yield progress
 
 
 def _say(line: str) -> None:

@@ -1,4 +1,4 @@
-"""Wilks' lambda and its two approximations: is anything correlated beyond chance?"""
+"""Wilks' lambda and its two approximations: whether anything correlates beyond chance."""
 
 from __future__ import annotations
 
@@ -7,9 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from genelin.eigen.dense import Dense
 from genelin.linalg.columns import Vector
+from genelin.operators import Rows
+from genelin.problems import TwoView
+from genelin.results import CCASolution
 
-__all__ = ["Significance", "wilks_tests"]
+__all__ = ["Significance", "Spectrum", "wilks_tests"]
+
+TESTED = 256  # features up to which all correlations are found for the tests
 
 
 @dataclass(frozen=True, repr=False)
@@ -29,7 +35,7 @@ class Significance:
     >>> X, Y = load_linnerud(return_X_y=True)
     >>> CCA(n_components=3).fit(X, Y).significance()
          Wilks' Λ        χ²   df       p         F   df1     df2       p
-     1    0.35039    16.255    9  0.0617     2.048     9   34.22  0.0635
+     1   0.350391    16.255    9  0.0617     2.048     9   34.22  0.0635
      2   0.954723     0.718    4  0.9491     0.176     4   30.00  0.9491
      3   0.994734     0.082    1  0.7748     0.085     1   16.00  0.7748
     """
@@ -55,6 +61,49 @@ class Significance:
         return "\n".join([head, *lines])
 
 
+@dataclass(frozen=True)
+class Spectrum:
+    """All correlations of two views and their ranks; or why they are not to be tested."""
+
+    correlations: Vector
+    ranks: tuple[int, int]
+    n: int
+    refusal: str = ""
+
+    def tests(self) -> Significance:
+        """The tests, or an error that says why there are none."""
+        if self.refusal:
+            raise ValueError(self.refusal)
+        return wilks_tests(self.correlations, *self.ranks, self.n)
+
+    @classmethod
+    def of(
+        cls, x: Rows, y: Rows, center: bool, solution: CCASolution, regularised: bool, n: int
+    ) -> Spectrum:
+        """From a fit to `n` rows; what the solution leaves out is found where that is quick."""
+        refusal = ""
+        if regularised:
+            refusal = "the tests are for reg=0 and no shrinkage: score held-out rows instead"
+        elif x.weights is not None:
+            refusal = "the tests are for rows of equal weight: score held-out rows instead"
+        elif max(x.d, y.d) > TESTED and len(solution.correlations) < min(x.d, y.d):
+            refusal = (
+                f"the tests need all correlations: fit with n_components={min(x.d, y.d)}, or score "
+                "held-out rows instead"
+            )
+        if refusal:
+            return cls(np.zeros(0), (0, 0), n, refusal)
+        problem = TwoView(x, y, 0.0, center)
+        found = {deficiency.name: deficiency.rank for deficiency in problem.deficiencies}
+        p, q = found.get("X", x.d), found.get("Y", y.d)
+        if p is None or q is None:
+            return cls(np.zeros(0), (0, 0), n, "a view is rank-deficient, of unknown rank")
+        correlations = solution.correlations
+        if len(correlations) < min(p, q):
+            correlations = Dense()(problem, min(p, q)).correlations
+        return cls(correlations, (p, q), n)
+
+
 def wilks_tests(correlations: Vector, p: int, q: int, n: int) -> Significance:
     """Both tests for every component, from all min(p, q) correlations of views of ranks p and q.
 
@@ -74,8 +123,8 @@ def wilks_tests(correlations: Vector, p: int, q: int, n: int) -> Significance:
             f"{n} rows are too few to test views of rank {p} and {q}: at least {p + q + 2} are "
             "needed; score held-out rows instead"
         )
-    logs = np.log1p(-np.minimum(correlations, 1.0) ** 2, where=correlations < 1, out=None)
-    logs = np.where(correlations < 1, logs, -np.inf)
+    with np.errstate(divide="ignore"):  # a correlation of 1: Λ = 0
+        logs = np.log1p(-(correlations**2))
     log_wilks = np.cumsum(logs[::-1])[::-1]
     left = np.arange(len(correlations))
     ps, qs = p - left, q - left

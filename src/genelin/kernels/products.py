@@ -140,9 +140,7 @@ def times(X: Any, V: Any) -> Any:
     return out
 
 
-def cross_times(
-    X: Any, Y: Any, V: Any, shift: Any = None, weights: Any = None
-) -> tuple[Any, Any]:
+def cross_times(X: Any, Y: Any, V: Any, shift: Any = None, weights: Any = None) -> tuple[Any, Any]:
     """XᵀΩ(Y @ V − 1·shiftᵀ) in one sweep over the rows, and the column sums of Ω(…).
 
     The sums are zero without a shift, where they are not needed.

@@ -176,8 +176,9 @@ def _refuse_nonfinite(A: Any, name: str) -> None:
         row, column = (int(place[0]) for place in np.nonzero(bad))
         value = values[row, column]
     count = int(bad.sum())
+    shown = "NaN" if np.isnan(value) else value
     others = f" ({count} such entries in all)" if count > 1 else ""
     raise ValueError(
-        f"{name} has {'NaN' if np.isnan(value) else value} at row {row}, column {column}{others}: drop those rows or impute "
+        f"{name} has {shown} at row {row}, column {column}{others}: drop those rows or impute "
         "them, e.g. with sklearn.impute.SimpleImputer"
     )

@@ -155,7 +155,7 @@ class Rows:
     @cached_property
     def lowered(self) -> Rows:
         """The same data in float32."""
-        weights = None if self.weights is None else self.weights.astype(np.float32)
+        weights: Any = None if self.weights is None else self.weights.astype(np.float32)
         return Rows(self.matrix.astype(np.float32), weights)
 
     def mean_square_about(self, centre: Vector) -> Vector:
