@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 
 # Public name → the module it lives in; each is loaded on first use (PEP 562).
 _HOMES = {
+    "CCA": "genelin.estimators.cca",
     "CCALin": "genelin.eigen.ccalin",
     "CCASolution": "genelin.results",
     "ConvergenceDisplay": "genelin.estimators.displays",
@@ -54,6 +55,7 @@ _MODULES = {
 }
 
 __all__ = [
+    "CCA",
     "CCALin",
     "CCASolution",
     "ConvergenceDisplay",
@@ -106,6 +108,7 @@ if TYPE_CHECKING:
         RankDeficiencyWarning,
         SolverError,
     )
+    from genelin.estimators.cca import CCA
     from genelin.estimators.displays import (
         ConvergenceDisplay,
         CorrelationsDisplay,

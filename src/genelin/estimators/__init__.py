@@ -1,1 +1,1 @@
-"""Estimators for scikit-learn users, and their displays."""
+"""scikit-learn estimators, their statistics and displays."""

@@ -77,8 +77,8 @@ def _spread1(data, indices, low, high, T, q, out):
 
 
 @compiled
-def _cross_times(xd, xi, xp, yd, yi, yp, V, shift, out, total, first, last):
-    """Add Σ xᵢ(yᵢᵀV − shift) over rows first … last − 1 to `out`, and their sum to `total`."""
+def _cross_times(xd, xi, xp, yd, yi, yp, V, shift, weights, out, total, first, last):
+    """Add Σ ωᵢxᵢ(yᵢᵀV − shift) over rows first … last − 1 to `out`, and the sum of brackets."""
     k = V.shape[1]
     T = np.empty((1, k), V.dtype)
     x_last, y_last = max(xp[last] - 1, 0), max(yp[last] - 1, 0)
@@ -101,6 +101,11 @@ def _cross_times(xd, xi, xp, yd, yi, yp, V, shift, out, total, first, last):
         if len(shift):
             for q in range(k):
                 T[0, q] -= shift[q]
+        if len(weights):
+            for q in range(k):
+                T[0, q] *= weights[i]
+        if len(shift):
+            for q in range(k):
                 total[q] += T[0, q]
         low, high = xp[i], xp[i + 1]
         for q in range(0, k - 7, 8):
@@ -135,8 +140,8 @@ def times(X: Any, V: Any) -> Any:
     return out
 
 
-def cross_times(X: Any, Y: Any, V: Any, shift: Any = None) -> tuple[Any, Any]:
-    """Xᵀ(Y @ V − 1·shiftᵀ) in one sweep over the rows, and the column sums of the bracket.
+def cross_times(X: Any, Y: Any, V: Any, shift: Any = None, weights: Any = None) -> tuple[Any, Any]:
+    """XᵀΩ(Y @ V − 1·shiftᵀ) in one sweep over the rows, and the column sums of Ω(…).
 
     The sums are zero without a shift, where they are not needed.
     """
@@ -145,7 +150,8 @@ def cross_times(X: Any, Y: Any, V: Any, shift: Any = None) -> tuple[Any, Any]:
     ranges = balanced(Y.indptr, _parts(X.nnz + Y.nnz, k))
     outs, totals = np.zeros((len(ranges), d, k), V.dtype), np.zeros((len(ranges), k), V.dtype)
     shift = np.empty(0, V.dtype) if shift is None else shift.astype(V.dtype)
-    arrays = (X.data, X.indices, X.indptr, Y.data, Y.indices, Y.indptr, V, shift)
+    weights = np.empty(0, V.dtype) if weights is None else weights.astype(V.dtype, copy=False)
+    arrays = (X.data, X.indices, X.indptr, Y.data, Y.indices, Y.indptr, V, shift, weights)
     spans = [(*arrays, outs[t], totals[t], *span) for t, span in enumerate(ranges)]
     in_threads(_cross_times, spans)
     if len(ranges) > 1:

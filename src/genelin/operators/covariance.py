@@ -14,7 +14,7 @@ from genelin.operators.base import Entries, Operator
 from genelin.operators.convert import as_rows
 from genelin.operators.products import cross_times, times
 from genelin.operators.row_sum import RowSum
-from genelin.operators.rows import RowBlock, Rows
+from genelin.operators.rows import RowBlock, Rows, moment_between
 
 __all__ = ["Cross", "Gram", "central_moments", "resolve_scale"]
 
@@ -163,7 +163,7 @@ class Gram(Operator):
             twin._moment = sparse.diags_array(self.rows.mean_square).tocsr()
             twin.setup_flops = 2.0 * self.rows.stored
         elif self.rows.is_sparse:
-            twin._moment = (X.T @ X).tocsr() / self.rows.n
+            twin._moment = moment_between(self.rows, self.rows)
             twin.setup_flops = 2.0 * float(np.square(np.diff(X.indptr), dtype=np.float64).sum())
         else:
             twin._moment = self.rows.central_moment if self._mean is not None else None
@@ -290,7 +290,7 @@ class Cross(Operator):
             twin._moment, twin._means = moment, (None, None)
             twin.setup_flops = 2.0 * self.x.stored * self.y.d
         elif self.x.is_sparse and self.y.is_sparse:
-            twin._moment = (self.x.matrix.T @ self.y.matrix).tocsr() / self.x.n
+            twin._moment = moment_between(self.x, self.y)
             counts = np.diff(self.x.matrix.indptr).astype(np.float64)
             twin.setup_flops = 2.0 * float(counts @ np.diff(self.y.matrix.indptr))
         else:
@@ -361,7 +361,10 @@ def central_moments(x: Rows, y: Rows) -> Block:
     moments = np.zeros((x.d, x.d)), np.zeros((y.d, y.d)), np.zeros((x.d, y.d))
     for start, stop in x.limits(x.d + 2 * y.d):
         a, b = (rows.matrix[start:stop] - rows.mean for rows in (x, y))
-        for moment, left, right in zip(moments, (a, b, a), (a, b, b), strict=True):
+        wa, wb = a, b
+        if x.weights is not None:
+            wa, wb = (part * x.weights[start:stop, None] for part in (a, b))
+        for moment, left, right in zip(moments, (wa, wb, wa), (a, b, b), strict=True):
             moment += left.T @ right
     for moment in moments:
         moment /= x.n
