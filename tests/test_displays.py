@@ -3,12 +3,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator
 from sklearn.datasets import load_digits, load_linnerud
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_is_fitted
 
 from genelin import (
+    CCA,
     CCALin,
     ConvergenceDisplay,
     CorrelationsDisplay,
@@ -20,7 +19,6 @@ from genelin import (
     plot_correlations,
     plot_loadings,
     plot_scores,
-    top_k_cca,
 )
 
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -32,29 +30,6 @@ def _closed():
     plt.close("all")
 
 
-class Pairs(BaseEstimator):
-    """What the displays read of a fitted CCA, and nothing else."""
-
-    def __init__(self, n_components=2, reg=0.0, tol=1e-6, method=None):
-        self.n_components, self.reg, self.tol, self.method = n_components, reg, tol, method
-
-    def fit(self, X, Y):
-        self.solution_ = top_k_cca(
-            X, Y, self.n_components, reg=self.reg, tol=self.tol, method=self.method
-        )
-        self.canonical_correlations_ = self.solution_.correlations
-        self.score_correlations_ = self.solution_.score_correlations
-        self._means = X.mean(axis=0), Y.mean(axis=0)
-        self.x_rotations_, self.y_rotations_ = self.solution_.x_weights, self.solution_.y_weights
-        U, V = self.transform(X, Y)
-        self.x_loadings_, self.y_loadings_ = X.T @ U / len(U), Y.T @ V / len(V)
-        return self
-
-    def transform(self, X, Y):
-        check_is_fitted(self)
-        return (X - self._means[0]) @ self.x_rotations_, (Y - self._means[1]) @ self.y_rotations_
-
-
 def halves():
     images, y = load_digits().images / 16.0, load_digits().target
     return images[:, :, :4].reshape(len(y), -1), images[:, :, 4:].reshape(len(y), -1), y
@@ -64,7 +39,7 @@ def halves():
 def digits():
     X, Y, y = halves()
     train = np.arange(len(y)) % 2 == 0
-    fitted = Pairs(8, reg=0.01).fit(X[train], Y[train])
+    fitted = CCA(8, reg=0.01).fit(X[train], Y[train])
     return SimpleNamespace(X=X, Y=Y, y=y, test=~train, cca=fitted)
 
 
@@ -99,13 +74,13 @@ def told_apart(artists):
 
 def test_convergence(digits):
     X, Y = digits.X, digits.Y
-    first = Pairs(3, reg=0.01, method=Davidson()).fit(X, Y)
+    first = CCA(3, reg=0.01, method=Davidson()).fit(X, Y)
     display = ConvergenceDisplay.from_estimator(first, by="passes", name="Davidson")
     trace = first.solution_.trace
     assert np.array_equal(display.line_.get_xdata(), trace.column("passes"))
     assert np.array_equal(display.line_.get_ydata(), trace.column("residual"))
     assert display.ax_.get_yscale() == "log"
-    second = Pairs(3, reg=0.01, method=CCALin()).fit(X, Y)
+    second = CCA(3, reg=0.01, method=CCALin()).fit(X, Y)
     other = plot_convergence(second, by="passes", name="CCALin", ax=display.ax_)
     assert other.ax_ is display.ax_
     assert other.tol_line_ is None  # one line for one tolerance
@@ -151,7 +126,7 @@ def test_correlations(digits):
 
 def test_correlations_without_ridge_are_one_curve():
     X, Y = load_linnerud(return_X_y=True)
-    display = plot_correlations(Pairs(3).fit(X, Y))
+    display = plot_correlations(CCA(3).fit(X, Y))
     assert len(display.lines_) == 1
     assert display.ax_.get_legend() is None
     drawn_without_overlap(display)
@@ -216,6 +191,15 @@ def test_loadings_take_names(digits):
         plot_loadings(digits.cca, max_features=0)
 
 
+def test_scores_in_frames(digits):
+    pytest.importorskip("pandas")
+    expected = plot_correlations(digits.cca, digits.X, digits.Y).held_out
+    framed = CCA(8, reg=0.01).set_output(transform="pandas")
+    framed.fit(digits.X[~digits.test], digits.Y[~digits.test])
+    assert np.allclose(plot_correlations(framed, digits.X, digits.Y).held_out, expected)
+    assert len(plot_scores(framed, digits.X, digits.Y).points_) == 1
+
+
 def test_axes_and_looks_can_be_given(digits):
     figure, axes = plt.subplots(1, 2, layout="constrained")
     left = plot_correlations(digits.cca, ax=axes[0])
@@ -235,7 +219,7 @@ def test_what_cannot_be_drawn(digits):
     with pytest.raises(TypeError, match="ScoresDisplay draws a fitted"):
         plot_scores(other, X, X)
     with pytest.raises(NotFittedError):
-        plot_correlations(Pairs())
+        plot_correlations(CCA())
 
 
 def test_without_matplotlib(digits, monkeypatch):

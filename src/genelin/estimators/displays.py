@@ -384,8 +384,8 @@ class LoadingsDisplay:
         estimator : a fitted `CCA`.
         component : which component, from 0.
         max_features : how many features of each view, those with the largest magnitude.
-        x_names, y_names : names of all features; None takes those of data frames that were
-            fitted, or x0, x1, … and y0, y1, …
+        x_names, y_names : names of all features; None takes `feature_names_in_` for X where it is
+            known, else x0, x1, …, and y0, y1, … for y.
         ax : axes to draw in; None makes new ones.
         **kwargs : for `ax.plot`.
         """
@@ -393,12 +393,10 @@ class LoadingsDisplay:
         _check_component(component, loadings[0])
         if not isinstance(max_features, int | np.integer) or max_features < 1:
             raise ValueError(f"max_features={max_features!r} must be an integer of at least 1")
-        known = (
-            getattr(estimator, "feature_names_in_", None) if x_names is None else x_names,
-            getattr(estimator, "y_feature_names_in_", None) if y_names is None else y_names,
-        )
+        if x_names is None:
+            x_names = getattr(estimator, "feature_names_in_", None)
         sides = []
-        for view, matrix, given in zip("xy", loadings, known, strict=True):
+        for view, matrix, given in zip("xy", loadings, (x_names, y_names), strict=True):
             names = _feature_names(given, len(matrix), view)
             largest = np.argsort(-np.abs(matrix[:, component]), kind="stable")[:max_features]
             sides.append((matrix[largest, component], [names[place] for place in largest]))
@@ -608,7 +606,8 @@ def _feature_names(given: Any, count: int, prefix: str) -> list[str]:
 
 def _correlations(U: Any, V: Any) -> Array:
     """Plain correlations of the columns of U with those of V; 0 where one is constant."""
-    U, V = (np.asarray(S, dtype=np.float64) - np.mean(S, axis=0) for S in (U, V))
+    U, V = (np.asarray(S, dtype=np.float64) for S in (U, V))
+    U, V = U - U.mean(axis=0), V - V.mean(axis=0)
     lengths = np.linalg.norm(U, axis=0) * np.linalg.norm(V, axis=0)
     dots: Array = np.einsum("ij,ij->j", U, V)
     return np.asarray(np.divide(dots, lengths, out=np.zeros_like(dots), where=lengths > 0))
