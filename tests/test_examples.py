@@ -37,7 +37,7 @@ def test_bilingual_retrieval(run):
 def test_word_vectors(run):
     out = run("word_vectors")
     assert after(out, "neighbours of the same kind:") > 0.95
-    animals = set(["dog", "cat", "horse", "cow", "pig", "goat", "fox", "wolf"])
+    animals = {"dog", "cat", "horse", "cow", "pig", "goat", "fox", "wolf"}
     assert set(re.search(r"dog: (.*)", out).group(1).split(", ")) <= animals
 
 
