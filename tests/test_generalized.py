@@ -297,8 +297,9 @@ def test_dependent_features_are_solved_on_their_range():
     X, y = load_iris(return_X_y=True)
     plain = GeneralizedEigen(2).fit(X, y)
     worse = np.c_[X, np.full(len(X), 7.0), X[:, 0] * 3, X[:, 1] - X[:, 2]]
-    with pytest.warns(RankDeficiencyWarning, match=r"7 features have numerical rank 4.*reg="):
+    with pytest.warns(RankDeficiencyWarning, match=r"7 features have numerical rank 4.*reg=") as w:
         fitted = GeneralizedEigen(2).fit(worse, y)
+    assert w[0].filename == __file__  # it points at the call of fit
     assert np.allclose(fitted.eigenvalues_, plain.eigenvalues_, rtol=1e-8)
     assert np.allclose(np.abs(fitted.transform(worse)), np.abs(plain.transform(X)), atol=1e-6)
     with pytest.warns(RankDeficiencyWarning):
@@ -393,7 +394,7 @@ def test_a_refit_forgets_classes():
         ({"n_components": 5}, "n_components=5 must be at most n_features=4"),
         ({"which": "XX"}, "which='XX' is not known"),
         ({"criterion": "qda"}, "criterion='qda' is not known"),
-        ({"which": "SA"}, "all but 2 are zero"),
+        ({"which": "SA"}, "the between-class scatter has rank 2 at most"),
         ({"criterion": "csp"}, "needs two classes, y has 3"),
         ({"center": False}, "center=False has no meaning"),
         ({"center": "yes"}, "center='yes'"),
@@ -409,6 +410,34 @@ def test_bad_parameters(settings, message):
     X, y = load_iris(return_X_y=True)
     with pytest.raises(ValueError, match=message):
         GeneralizedEigen().set_params(**settings).fit(X, y)
+
+
+def test_no_smallest_ratio_among_zeros():
+    X, background = two_sets(n=12)
+    for which in ("SA", "BE"):
+        with pytest.raises(ValueError, match="the covariance of X has rank 11 at most"):
+            GeneralizedEigen(2, which=which).fit(X, background=background)
+    GeneralizedEigen(2, which="SA", center=False).fit(X, background=background)
+
+
+def test_extreme_numbers_are_refused():
+    X, y = load_iris(return_X_y=True)
+    for factor in (1e160, 1e-160):
+        with pytest.raises(ValueError, match="X has numbers of the order"):
+            GeneralizedEigen().fit(X * factor, y)
+        with pytest.raises(ValueError, match="background has numbers of the order"):
+            GeneralizedEigen().fit(X, background=X * factor)
+    small = GeneralizedEigen().fit(X * 1e-40, y)
+    assert np.allclose(small.eigenvalues_, GeneralizedEigen().fit(X, y).eigenvalues_, rtol=1e-8)
+
+
+def test_far_from_zero():
+    X, y = load_iris(return_X_y=True)
+    near = GeneralizedEigen().fit(X, y)
+    for far in (X + 1e6, sparse.csr_array(X + 1e6)):
+        assert np.allclose(
+            GeneralizedEigen().fit(far, y).eigenvalues_, near.eigenvalues_, rtol=1e-8
+        )
 
 
 def test_bad_data():

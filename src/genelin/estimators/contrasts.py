@@ -55,17 +55,29 @@ def _scatter(parts: Parts, center: bool) -> Sum:
 
 @dataclass(frozen=True)
 class Contrast:
-    """max wᵀS₁w / wᵀS₂w, with names for messages and, where it is about two classes, both."""
+    """max wᵀS₁w / wᵀS₂w, S₁ of at most the given rank; where it is about two classes, with both."""
 
     signal: Sum
     noise: Sum
     names: tuple[str, str]
+    rank: int
     classes: tuple[Any, Any] | None = None
 
     @property
     def d(self) -> int:
         """Number of features."""
         return self.noise.shape[0]
+
+    def check(self, which: Which) -> None:
+        """Raise, before any long work starts, if the row counts rule an answer out."""
+        if which == "SA" and self.rank < self.d:
+            raise ValueError(
+                f"which='SA' or 'BE': {self.names[0]} has rank {self.rank} at most, so that all "
+                f"other ratios of {self.d} features are zero, and none the smallest. Use 'LA', or "
+                "exchange X and background."
+            )
+        if self.noise.lambda_min_bound == 0 and self.noise.data_rows < self.d > SMALL:
+            raise self._singular()
 
     def solve(
         self, k: int, which: Which, method: Any, tol: float, rng: np.random.Generator
@@ -75,17 +87,15 @@ class Contrast:
         Directions without variance in both S₁ and S₂ are left out; those without variance in S₂
         alone make the ratio unbounded, which is an error.
         """
-        if self.noise.lambda_min_bound == 0 and self.noise.data_rows < self.d > SMALL:
-            raise self._unbounded()
         A, B = _formed(self.signal), _formed(self.noise)
         settings = {"which": which, "method": method, "tol": tol, "rng": rng}
         try:
             return top_k(A, B, k, **settings)
         except NotPositiveDefiniteError as error:
             if self.d > SMALL:
-                raise self._unbounded() from error
+                raise self._singular() from error
         Q = _common_range(A, B)
-        if Q.shape[1] < min(k, self.d):
+        if Q.shape[1] < k:
             raise ValueError(
                 f"n_components={k} is more than the numerical rank {Q.shape[1]} of the data: ask "
                 "for fewer components"
@@ -112,12 +122,20 @@ class Contrast:
         means = (float(side.diagonal().mean()) for side in (self.noise, self.signal))
         return 0.01 * next((mean for mean in means if mean > 0), 1.0)
 
+    def _singular(self) -> NotPositiveDefiniteError:
+        """S₂ is singular, and there are too many features to look for a common range."""
+        return self._error("is singular")
+
     def _unbounded(self) -> NotPositiveDefiniteError:
-        signal, noise = self.names
+        return self._error(
+            f"is singular where {self.names[0]} is not, so that their ratio has no maximum"
+        )
+
+    def _error(self, what: str) -> NotPositiveDefiniteError:
         return NotPositiveDefiniteError(
-            f"{noise}, from {self.noise.data_rows} rows of {self.d} features, is singular where "
-            f"{signal} is not, so that their ratio has no maximum. Add a ridge, for example "
-            f"reg={self.suggested_reg:.1g} or shrinkage=0.01, or drop features."
+            f"{self.names[1]}, from {self.noise.data_rows} rows of {self.d} features, {what}. Add "
+            f"a ridge, for example reg={self.suggested_reg:.1g} or shrinkage=0.01, or drop "
+            "features that are constant or dependent."
         )
 
 
@@ -150,6 +168,7 @@ def against_background(X: Rows, background: Rows, ridge: Ridge, center: bool) ->
         _scatter([(X, 1.0)], center),
         ridge.added([(background, 1.0)], center),
         ("the covariance of X", "the covariance of the background"),
+        X.n - center,
     )
 
 
@@ -164,6 +183,7 @@ def between_classes(groups: list[Rows], ridge: Ridge) -> Contrast:
         _scatter([(weighted, float(len(groups)))], center=False),
         ridge.added(list(zip(groups, shares.tolist(), strict=True)), center=True),
         ("the between-class scatter", "the within-class scatter"),
+        len(groups) - 1,
     )
 
 
@@ -174,6 +194,7 @@ def spatial_patterns(groups: list[Rows], ridge: Ridge, center: bool) -> Contrast
         _scatter([(first, 1.0)], center),
         ridge.added([(first, 1.0), (second, 1.0)], center),
         ("the covariance of the first class", "the sum of the covariances of both classes"),
+        first.n - center,
     )
 
 
@@ -183,11 +204,17 @@ def class_pairs(
     """The moment of class i against that of class j, for all ordered pairs."""
     signals = [_formed(_scatter([(rows, 1.0)], center)) for rows in groups]
     noises = [_formed(ridge.added([(rows, 1.0)], center)) for rows in groups]
-    named = list(zip(classes, signals, noises, strict=True))
+    names = [f"the moment of class {name}" for name in classes]
     return [
-        Contrast(signal, noise, (f"the moment of class {i}", f"the moment of class {j}"), (i, j))
-        for i, signal, _ in named
-        for j, _, noise in named
+        Contrast(
+            signals[i],
+            noises[j],
+            (names[i], names[j]),
+            groups[i].n - center,
+            (classes[i], classes[j]),
+        )
+        for i in range(len(groups))
+        for j in range(len(groups))
         if i != j
     ]
 

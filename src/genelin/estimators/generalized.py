@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from functools import partial
+from itertools import starmap
 from numbers import Integral
 from typing import Any
 
@@ -27,6 +29,8 @@ from genelin.estimators.contrasts import (
 from genelin.linalg import Which
 from genelin.linalg.columns import Block
 from genelin.operators import Rows
+from genelin.operators.checks import refuse_extreme
+from genelin.results import EigenSolution
 
 __all__ = ["GeneralizedEigen"]
 
@@ -47,8 +51,9 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         Number of directions; for `criterion="class-pairs"` from every ordered pair of classes.
     which : {"LM", "LA", "SA", "BE"}, default="LM"
         End of the spectrum: the largest ratios ("LM" and "LA" agree, as no ratio is negative),
-        the smallest ("SA"), or both ends ("BE": the larger half of the components from the top,
-        then the others from the bottom), as is usual for common spatial patterns.
+        the smallest ("SA", for an S₁ of full rank), or both ends ("BE": the larger half of the
+        components from the top, then the others from the bottom), as is usual for common spatial
+        patterns.
     criterion : {"lda", "csp", "class-pairs"}, default="lda"
         What class labels mean; not used with a background.
 
@@ -159,12 +164,10 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             contrasts = [self._of_two_sets(X, background)]
         k = self._wanted(contrasts[0].d)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        solutions = [
-            contrast.solve(count, end, self.method, self.tol, rng)
-            for contrast in contrasts
-            for end, count in _ends(self.which, k)
-        ]
-        self.solution_ = joined(solutions)
+        tasks = [(contrast, *end) for contrast in contrasts for end in _ends(self.which, k)]
+        for contrast, end, _ in tasks:
+            contrast.check(end)
+        self.solution_ = joined(list(starmap(partial(self._solved, rng), tasks)))
         self.eigenvalues_ = self.solution_.values
         self.components_ = np.ascontiguousarray(self.solution_.vectors.T)
         pairs = [contrast.classes for contrast in contrasts if contrast.classes is not None]
@@ -211,12 +214,13 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         )
 
     def _of_two_sets(self, X: Any, background: Any) -> Contrast:
-        data = Rows(self._validated(X))
+        data = _rows(self._validated(X), "X")
         self._forget_classes()
         try:
-            other = Rows(self._validated(background, reset=False))
+            validated = self._validated(background, reset=False)
         except ValueError as error:
             raise ValueError(f"background does not fit X: {error}") from error
+        other = _rows(validated, "background")
         center = self.center is not False
         self.mean_ = data.mean if center else np.zeros(data.d)
         return against_background(data, other, Ridge(self.reg, self.shrinkage), center)
@@ -233,7 +237,8 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         self.classes_, labels = np.unique(y, return_inverse=True)
         self._check_classes()
         center = self.criterion != "class-pairs" if self.center is None else bool(self.center)
-        self.mean_ = Rows(X).mean if center else np.zeros(X.shape[1])
+        rows = _rows(X, "X")
+        self.mean_ = rows.mean if center else np.zeros(rows.d)
         groups = [Rows(X[labels == c]) for c in range(len(self.classes_))]
         ridge = Ridge(self.reg, self.shrinkage)
         if self.criterion == "lda":
@@ -241,6 +246,11 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         if self.criterion == "csp":
             return [spatial_patterns(groups, ridge, center)]
         return class_pairs(groups, self.classes_.tolist(), ridge, center)
+
+    def _solved(
+        self, rng: np.random.Generator, contrast: Contrast, end: Which, count: int
+    ) -> EigenSolution:
+        return contrast.solve(count, end, self.method, self.tol, rng)
 
     def _forget_classes(self) -> None:
         for name in ("classes_", "class_pairs_"):
@@ -251,15 +261,9 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         k = self.n_components
         if k > d:
             raise ValueError(f"n_components={k} must be at most n_features={d}")
-        discriminants = len(getattr(self, "classes_", ())) - 1  # the rank of their scatter
-        if discriminants < 1 or self.criterion != "lda" or discriminants >= d:
-            return k
-        if self.which in ("SA", "BE"):
-            raise ValueError(
-                f"which={self.which!r}: of the ratios of criterion='lda' all but {discriminants} "
-                "are zero, so that there is no smallest one. Use 'LA'."
-            )
-        if k <= discriminants:
+        discriminants = len(getattr(self, "classes_", ())) - 1
+        of_classes = discriminants > 0 and self.criterion == "lda"
+        if not of_classes or k <= discriminants:
             return k
         warnings.warn(
             f"n_components={k}, but {discriminants + 1} classes have only {discriminants} linear "
@@ -300,6 +304,12 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             )
         if self.criterion == "lda" and self.center is not None and not self.center:
             raise ValueError("criterion='lda' is about class means: center=False has no meaning")
+
+
+def _rows(X: Any, name: str) -> Rows:
+    rows = Rows(X)
+    refuse_extreme(rows.largest, name)
+    return rows
 
 
 def _check_number(name: str, value: Any, highest: float) -> None:
