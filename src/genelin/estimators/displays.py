@@ -227,7 +227,7 @@ class CorrelationsDisplay:
             look = {**_look(place), "label": label, "markevery": max(1, len(values) // 25)}
             self.lines_ += self.ax_.plot(components, values, **{**look, **kwargs})
         lowest = min(float(values.min()) for values in curves.values())
-        self.ax_.set(xlabel="component", ylabel="correlation")
+        self.ax_.set(xlabel="component", ylabel="correlation", xlim=(0.5, components[-1] + 0.5))
         self.ax_.set_ylim(bottom=min(0.0, 1.1 * lowest))
         _whole_ticks(self.ax_.xaxis)
         self.ax_.grid(alpha=0.3)
