@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -248,7 +250,7 @@ class CCA(
 
     def _new_stream(self, *features: int) -> Moments | Reservoir:
         if max(features) <= MOST_FEATURES:
-            return Moments(self.center)
+            return Moments()
         return Reservoir(self._seed())
 
     def _streamed(self, x: Rows, y: Rows, total: float) -> _Task:
@@ -258,14 +260,16 @@ class CCA(
             weights = np.ones(x.n) if x.weights is None else x.weights
             stream.add(x.matrix, y.matrix, weights * (total / x.n))
             return self._task(*stream.rows(), stream.seen)
-        if stream.center != self.center:
-            raise ValueError("center has changed since the first batch: begin anew")
         stream.add(x, y, total)
         spread = stream.spread if self.scale else np.ones(len(stream.mean))
         (x_mean, y_mean), (x_spread, y_spread) = (
-            np.split(part, [x.d]) for part in (stream.mean, spread)
+            np.split(part, [x.d]) for part in (stream.mean * self.center, spread)
         )
-        rows, means, spreads = stream.rows(spread), (x_mean, y_mean), (x_spread, y_spread)
+        rows, means, spreads = (
+            stream.rows(spread, self.center),
+            (x_mean, y_mean),
+            (x_spread, y_spread),
+        )
         return _Task(*rows, False, False, means, spreads, stream.counted)
 
     def _task(self, x: Rows, y: Rows, counted: int) -> _Task:
@@ -281,7 +285,7 @@ class CCA(
     def _learn(self, task: _Task, previous: CCASolution | None) -> Self:
         """Solve, and copy what was found to attributes."""
         x, y, center, scale, means, spreads, counted = task
-        with showing(self.verbose, self.tol) as progress:
+        with showing(self.verbose, self.tol) as progress, _in_our_words():
             solution = top_k_cca(
                 x,
                 y,
@@ -624,6 +628,17 @@ class CCA(
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.regressor_tags.poor_score = True  # `score` is a correlation, and y may be anything
         return tags
+
+
+@contextmanager
+def _in_our_words() -> Iterator[None]:
+    """What `top_k_cca` calls k is n_components here."""
+    try:
+        yield
+    except ValueError as error:
+        if not str(error).startswith("k="):
+            raise
+        raise ValueError(f"n_components{str(error)[1:]}") from error
 
 
 def _weights(sample_weight: Any) -> Any:

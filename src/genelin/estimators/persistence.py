@@ -49,6 +49,13 @@ OF_SOLUTION = {
     "score_correlations": "k",
     "residuals": "k",
 }
+KINDS = {  # of settings that the estimator looks at only when it fits
+    "reg": int | float,
+    "shrinkage": int | float | None,
+    "tol": int | float,
+    "random_state": int | None,
+    "method": CCALin | Davidson | Dense | WhitenedSVD | None,
+}
 RECORD = [field.name for field in fields(Record) if field.name != "ritz_values"]
 COUNTS = ("iteration", "applications", "inner_iterations")
 
@@ -98,8 +105,13 @@ def load(cls: Callable[..., Any], path: str | Path) -> Any:
 
 
 def _restored(cls: Callable[..., Any], header: Any, arrays: dict[str, Any]) -> Any:
-    cca = cls(**{name: _object(value) for name, value in header["settings"].items()})
+    settings = {name: _object(value) for name, value in header["settings"].items()}
+    cca = cls(**settings)
     cca._check_parameters()
+    for name, kinds in KINDS.items():
+        parts = settings[name] if isinstance(settings[name], tuple) else (settings[name],)
+        if len(parts) not in (1, 2) or not all(isinstance(part, kinds) for part in parts):
+            raise TypeError(f"{name} is {settings[name]!r:.40}")
     p, q = (_count(value, 1) for value in header["features"])
     sizes = {"p": p, "q": q, "k": _count(header["components"], 1)}
     for name, shape in SHAPES.items():
@@ -227,7 +239,7 @@ def _stream_out(stream: Moments | Reservoir | None) -> tuple[Any, dict[str, Any]
     if stream is None:
         return None, {}
     if isinstance(stream, Moments):
-        header = {"center": stream.center, "counted": stream.counted, "total": stream.total}
+        header = {"counted": stream.counted, "total": stream.total}
         return header, {"stream.mean": stream.mean, "stream.covariance": stream.covariance}
     counts = {name: getattr(stream, name) for name in ("seed", "numbers", "seen", "capacity")}
     arrays = {"stream.weights": stream.weights}
@@ -244,8 +256,8 @@ CSR = ("data", "indices", "indptr")
 
 
 def _stream_in(header: Any, arrays: dict[str, Any], splits: tuple[int, int]) -> Moments | Reservoir:
-    if "center" in header:
-        moments, d = Moments(bool(header["center"])), sum(splits)
+    if "counted" in header:
+        moments, d = Moments(), sum(splits)
         moments.splits, moments.counted = splits, _count(header["counted"], 1)
         moments.total = float(header["total"])
         if not 0 < moments.total < np.inf:

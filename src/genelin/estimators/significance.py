@@ -10,7 +10,7 @@ from scipy import stats
 from genelin.eigen.dense import Dense
 from genelin.linalg.columns import Vector
 from genelin.operators import Rows
-from genelin.problems import TwoView
+from genelin.problems import SMALL, TwoView
 from genelin.results import CCASolution
 
 __all__ = ["Significance", "Spectrum", "wilks_tests"]
@@ -91,13 +91,16 @@ class Spectrum:
                 f"the tests need all correlations: fit with n_components={min(x.d, y.d)}, or score "
                 "held-out rows instead"
             )
+        elif max(x.d, y.d) > TESTED and (x.cross_moment is None or max(x.d, y.d) > SMALL):
+            refusal = (
+                f"the tests need the ranks of both views, which are found for up to {TESTED} "
+                f"features, or {SMALL} of dense data: score held-out rows instead"
+            )
         if refusal:
             return cls(np.zeros(0), (0, 0), n, refusal)
         problem = TwoView(x, y, 0.0, center)
         found = {deficiency.name: deficiency.rank for deficiency in problem.deficiencies}
-        p, q = found.get("X", x.d), found.get("Y", y.d)
-        if p is None or q is None:
-            return cls(np.zeros(0), (0, 0), n, "a view is rank-deficient, of unknown rank")
+        p, q = found.get("X") or x.d, found.get("Y") or y.d
         correlations = solution.correlations
         if len(correlations) < min(p, q):
             correlations = Dense()(problem, min(p, q)).correlations

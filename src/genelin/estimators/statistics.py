@@ -8,7 +8,8 @@ import numpy as np
 from scipy.linalg import pinvh
 
 from genelin.linalg.columns import Block, Vector
-from genelin.operators import Cross, Gram, Rows
+from genelin.operators import Rows
+from genelin.problems import TwoView
 
 __all__ = ["ViewStatistics", "view_statistics"]
 
@@ -35,7 +36,7 @@ class ViewStatistics:
 def view_statistics(
     x: Rows, y: Rows, Wx: Block, Wy: Block, center: bool, scale: bool
 ) -> tuple[ViewStatistics, ViewStatistics]:
-    """Statistics of both views from products with their covariances; reads the data once or twice.
+    """Statistics of both views from products with their covariances: two passes at most.
 
     Examples
     --------
@@ -45,11 +46,11 @@ def view_statistics(
     >>> of_x.explained.tolist(), of_y.redundancy.tolist(), of_y.from_other.tolist()
     ([1.0], [1.0], [[2.0]])
     """
-    S_x, S_y = (Gram(rows, 0.0, center, scale) for rows in (x, y))
-    if x.central_moment is not None and y.central_moment is not None and center:
-        S_x, S_y = S_x.formed(), S_y.formed()  # already at hand
+    formed = center and x.cross_moment is not None  # then nothing is read again
+    problem = TwoView(x, y, 0.0, center, scale, form=formed)
+    S_x, S_y = problem.S_x, problem.S_y
     own = S_x @ Wx, S_y @ Wy
-    other = Cross(x, y, center, scale).both(Wx, Wy)
+    other = problem.S_xy.both(Wx, Wy)
     between = Wx.T @ own[0], Wy.T @ own[1]  # (k, k) covariances of the scores
     totals = float(S_x.diagonal().sum()), float(S_y.diagonal().sum())
     of_x = _of_view(own[0], other[0], between, totals[0])

@@ -19,33 +19,28 @@ RESERVOIR = 2**24  # stored numbers of both views that a reservoir holds, about:
 
 
 class Moments:
-    """Means and second moments of two views, merged batch by batch (Chan, Golub & LeVeque 1983).
-
-    Parameters
-    ----------
-    center : moments about the running means; else about zero.
+    """Means and covariances of two views, merged batch by batch (Chan, Golub & LeVeque 1983).
 
     Examples
     --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> X, Y = rng.standard_normal((50, 3)), rng.standard_normal((50, 2))
-    >>> moments = Moments(center=True)
+    >>> moments = Moments()
     >>> for part in (slice(20), slice(20, 50)):
     ...     moments.add(as_rows(X[part]), as_rows(Y[part]), float(len(X[part])))
     >>> np.allclose(moments.covariance[:3, 3:], (X - X.mean(0)).T @ (Y - Y.mean(0)) / 50)
     True
     """
 
-    def __init__(self, center: bool) -> None:
-        self.center, self.counted, self.total = center, 0, 0.0
-        self.splits = (0, 0)
+    def __init__(self) -> None:
+        self.counted, self.total, self.splits = 0, 0.0, (0, 0)
         self.mean: Vector = np.zeros(0)  # of the columns of X and of Y, one after the other
         self.covariance: Block = np.zeros((0, 0))
 
     def add(self, x: Rows, y: Rows, total: float) -> None:
         """Count the rows of a batch whose weights sum to `total`."""
-        mean, covariance = self._of_batch(x, y)
+        mean, covariance = np.concatenate([x.mean, y.mean]), _covariance(x, y)
         if self.counted == 0:
             self.splits, self.mean = (x.d, y.d), np.zeros(x.d + y.d)
             self.covariance = np.zeros_like(covariance)
@@ -58,12 +53,6 @@ class Moments:
         self.mean = self.mean + share * apart
         self.total, self.counted = self.total + total, self.counted + x.counted
 
-    def _of_batch(self, x: Rows, y: Rows) -> tuple[Vector, Block]:
-        between = Cross(x, y, self.center).dense()
-        S_x, S_y = (Gram(rows, 0.0, self.center).entries().dense() for rows in (x, y))
-        mean = np.concatenate([x.mean, y.mean]) if self.center else np.zeros(x.d + y.d)
-        return mean, np.block([[S_x, between], [between.T, S_y]])
-
     @property
     def spread(self) -> Vector:
         """Standard deviations of the columns, 1 for those that are constant."""
@@ -71,21 +60,30 @@ class Moments:
         constant = variance <= 100 * EPS**2 * (variance + self.mean**2)
         return np.sqrt(np.where(constant, 1.0, variance))
 
-    def rows(self, divisors: Vector) -> tuple[Rows, Rows]:
+    def rows(self, divisors: Vector, center: bool) -> tuple[Rows, Rows]:
         """A few rows with these moments about zero, their columns divided by `divisors`.
 
+        The moments are the covariances, or with center=False the mean products of columns.
         They are the rows of a pivoted Cholesky factor: as many as the moments have a rank, and
         rows of zeros up to what the data could have had.
         """
         d = len(self.mean)
-        scaled, units = unit_diagonal(self.covariance / np.outer(divisors, divisors))
+        moment = self.covariance if center else self.covariance + np.outer(self.mean, self.mean)
+        scaled, units = unit_diagonal(moment / np.outer(divisors, divisors))
         U, pivots, rank, _ = lapack.dpstrf(np.asfortranarray(scaled), tol=d * EPS)
-        m = max(min(self.counted - self.center, d), int(rank), 1)
+        m = max(min(self.counted - center, d), int(rank), 1)
         F = np.zeros((m, d))
         F[:rank, pivots - 1] = np.triu(U[:rank])
         F *= np.sqrt(m) * np.divide(1.0, units, out=np.zeros(d), where=units > 0)
         X, Y = np.split(F, [self.splits[0]], axis=1)
         return as_rows(np.ascontiguousarray(X), "X"), as_rows(np.ascontiguousarray(Y), "y")
+
+
+def _covariance(x: Rows, y: Rows) -> Block:
+    """Covariance of all columns of a batch."""
+    between = Cross(x, y, center=True).dense()
+    S_x, S_y = (Gram(rows, center=True).entries().dense() for rows in (x, y))
+    return np.block([[S_x, between], [between.T, S_y]])
 
 
 class Reservoir:

@@ -356,8 +356,11 @@ def _accumulate(x: Rows, y: Rows, x_mean: Vector | None, y_mean: Vector | None) 
 def central_moments(x: Rows, y: Rows) -> Block:
     """The cross-moment of two dense views about their means; each keeps its own moment too.
 
-    One sweep over the rows after the means, and every block of them is centred once.
+    One sweep over the rows after the means, and every block of them is centred once; what is
+    known from an earlier call is not computed again.
     """
+    if x.cross_moment is not None and x.cross_moment[0] is y:
+        return x.cross_moment[1]
     moments = np.zeros((x.d, x.d)), np.zeros((y.d, y.d)), np.zeros((x.d, y.d))
     for start, stop in x.limits(x.d + 2 * y.d):
         a, b = (rows.matrix[start:stop] - rows.mean for rows in (x, y))
@@ -369,6 +372,7 @@ def central_moments(x: Rows, y: Rows) -> Block:
     for moment in moments:
         moment /= x.n
     x.central_moment, y.central_moment = moments[:2]
+    x.cross_moment = (y, moments[2])
     return moments[2]
 
 

@@ -73,6 +73,7 @@ class Rows:
         self.is_sparse = bool(sparse.issparse(matrix))
         self.stored = int(matrix.nnz if self.is_sparse else matrix.size)
         self.central_moment: Block | None = None  # (X − 1μᵀ)ᵀ(X − 1μᵀ)/n where it is known
+        self.cross_moment: tuple[Rows, Block] | None = None  # another view, and that with it
 
     @cached_property
     def largest(self) -> float:
@@ -156,7 +157,11 @@ class Rows:
     def lowered(self) -> Rows:
         """The same data in float32."""
         weights: Any = None if self.weights is None else self.weights.astype(np.float32)
-        return Rows(self.matrix.astype(np.float32), weights)
+        X = self.matrix
+        if not self.is_sparse:
+            return Rows(X.astype(np.float32), weights)
+        parts = (X.data.astype(np.float32), X.indices, X.indptr)
+        return Rows(sparse.csr_array(parts, shape=X.shape, copy=False), weights)
 
     def mean_square_about(self, centre: Vector) -> Vector:
         """Column means of squared distances from `centre`."""
