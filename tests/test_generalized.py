@@ -27,7 +27,8 @@ from genelin.linalg import sin_theta
 EXACT = 1e-8
 
 
-@pytest.mark.filterwarnings("ignore:n_components=2, but 2 classes")
+@pytest.mark.filterwarnings("ignore::genelin.RankDeficiencyWarning")  # two classes, dependent
+@pytest.mark.filterwarnings("ignore::genelin.ConvergenceWarning")  # features: their smallest is 0
 @parametrize_with_checks(
     [
         GeneralizedEigen(),
