@@ -25,14 +25,14 @@ def entry(value, row=1, column=2, d=3):
 
 
 BAD_PENCILS = {
-    "nan in A": (entry(np.nan), I3, {}, ValueError, r"A has nan at row 1, column 2: drop"),
+    "nan in A": (entry(np.nan), I3, {}, ValueError, r"A has NaN at row 1, column 2: drop"),
     "inf in B": (I3, entry(np.inf), {}, ValueError, r"B has inf at row 1, column 2"),
     "nan in sparse A": (
         sparse.csc_array(entry(np.nan)),
         I3,
         {},
         ValueError,
-        r"A has nan at row 1, column 2",
+        r"A has NaN at row 1, column 2",
     ),
     "several": (np.full((3, 3), np.nan), I3, {}, ValueError, r"row 0, column 0 \(9 such entries"),
     "A not square": (np.ones((2, 3)), I3, {}, ValueError, r"A must be square, got shape \(2, 3\)"),
@@ -155,7 +155,7 @@ def spoiled(value):
 
 BAD_VIEWS = {
     "rows differ": (X, Y[:-1], {}, ValueError, r"X has 20 rows but Y has 19"),
-    "nan": (spoiled(np.nan), Y, {}, ValueError, r"X has nan at row 4, column 1.*SimpleImputer"),
+    "nan": (spoiled(np.nan), Y, {}, ValueError, r"X has NaN at row 4, column 1.*SimpleImputer"),
     "inf in sparse Y": (
         X,
         sparse.csr_array(spoiled(-np.inf)),

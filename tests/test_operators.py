@@ -17,7 +17,9 @@ from genelin.operators import (
     MatrixOperator,
     OffDiagonal,
     Shifted,
+    Sum,
     as_operator,
+    as_rows,
 )
 from genelin.problems import TwoView
 
@@ -133,6 +135,7 @@ OPERATORS = {
     "off-diagonal": OffDiagonal(Cross(DENSE_X, SPARSE_Y, center=True)),
     "block diagonal": BlockDiagonal((Gram(SPARSE_X), Gram(DENSE_Y, center=True))),
     "shifted": Shifted(MatrixOperator(M + M.T), Identity(7), 2.0, -1.0),
+    "sum": Sum([Gram(SPARSE_X, reg=0.1, center=True, weight=0.3), Gram(DENSE_X[:9] + 1.0)]),
     "counting": Counting(Cross(SPARSE_X, SPARSE_Y), Counter()),
 }
 
@@ -143,6 +146,27 @@ def test_dot_test(name):
     u, v = RNG.standard_normal(operator.shape[0]), RNG.standard_normal(operator.shape[1])
     assert (operator @ v) @ u == pytest.approx((operator.T @ u) @ v, rel=1e-10, abs=1e-10)
     assert operator.T.T.shape == operator.shape
+
+
+def test_sum_of_covariances():
+    first, second = DENSE_X, DENSE_X[:9] + 1.0
+    expected = 0.3 * np.cov(first.T, bias=True) + second.T @ second / 9 + 0.1 * np.eye(5)
+    for kind in (np.asarray, sparse.csr_array):
+        total = Sum([Gram(kind(first), 0.1, True, weight=0.3), Gram(kind(second))])
+        np.testing.assert_allclose(total @ np.eye(5), expected, atol=1e-12)
+        np.testing.assert_allclose(total.entries().dense(), expected, atol=1e-12)
+        np.testing.assert_allclose(total.diagonal(), np.diag(expected), atol=1e-12)
+        assert total.lambda_min_bound == 0.1
+        assert total.row_blocks() is None
+        with pytest.raises(ValueError, match="not made of rows of data"):
+            total.on_rows([0, 1])
+    V = np.eye(5, dtype=np.float32)
+    np.testing.assert_allclose(total.lowered() @ V, expected, rtol=1e-5)
+    single = Sum([Gram(first, 0.1, True)])
+    assert single.row_blocks() is not None
+    part = Gram(first, 0.1, True).on_rows(np.arange(7))
+    np.testing.assert_allclose(single.on_rows(np.arange(7)) @ np.eye(5), part @ np.eye(5))
+    assert Sum([Gram(sparse.eye_array(2100, format="csr"))]).entries() is None
 
 
 def test_many_blocks_of_rows_agree_with_one(monkeypatch):
@@ -216,13 +240,18 @@ def test_a_function_of_the_wrong_shape_is_named():
         {"reg": 0.1, "center": False},
         {"reg": (0.1, 0.3), "center": True},
         {"shrinkage": (0.2, 0.1), "scale": True},
+        {"reg": 0.1, "weights": True},
         {"reg": 0.1, "form": True},
     ],
 )
 def test_shifted_pair_in_one_sweep(settings, columns, dtype):
     rng = np.random.default_rng(3)
     X, Y = (sparse.random_array((300, d), density=0.05, rng=rng, format="csr") for d in (40, 31))
-    pencil = TwoView(X, Y, **{"form": False} | settings).pencil
+    settings = {"form": False} | settings
+    if settings.pop("weights", False):
+        weights = rng.random(300)
+        X, Y = (as_rows(Z).weighted(weights / weights.mean()) for Z in (X, Y))
+    pencil = TwoView(X, Y, **settings).pencil
     A, B = pencil.operators
     if dtype == np.float32:
         A, B = A.lowered(), B.lowered()

@@ -15,22 +15,28 @@ __version__ = "0.1.0"
 
 # Public name → the module it lives in; each is loaded on first use (PEP 562).
 _HOMES = {
+    "CCA": "genelin.estimators.cca",
     "CCALin": "genelin.eigen.ccalin",
     "CCASolution": "genelin.results",
+    "ConvergenceDisplay": "genelin.estimators.displays",
     "ConvergenceWarning": "genelin.errors",
+    "CorrelationsDisplay": "genelin.estimators.displays",
     "Cost": "genelin.results",
     "Davidson": "genelin.eigen.davidson",
     "Dense": "genelin.eigen.dense",
     "EigenSolution": "genelin.results",
     "GenELin": "genelin.eigen.genelin",
     "GenELinK": "genelin.eigen.genelink",
+    "GeneralizedEigen": "genelin.estimators.generalized",
     "LinearSolution": "genelin.results",
+    "LoadingsDisplay": "genelin.estimators.displays",
     "NotPositiveDefiniteError": "genelin.errors",
     "Pencil": "genelin.problems",
     "Plan": "genelin.eigen.planner",
     "RankDeficiencyWarning": "genelin.errors",
     "Record": "genelin.results",
     "Route": "genelin.eigen.planner",
+    "ScoresDisplay": "genelin.estimators.displays",
     "SolverError": "genelin.errors",
     "Status": "genelin.results",
     "Trace": "genelin.results",
@@ -38,6 +44,10 @@ _HOMES = {
     "as_operator": "genelin.operators",
     "plan_cca": "genelin.eigen.solve",
     "plan_top_k": "genelin.eigen.solve",
+    "plot_convergence": "genelin.estimators.displays",
+    "plot_correlations": "genelin.estimators.displays",
+    "plot_loadings": "genelin.estimators.displays",
+    "plot_scores": "genelin.estimators.displays",
     "top_k": "genelin.eigen.solve",
     "top_k_cca": "genelin.eigen.solve",
 }
@@ -49,22 +59,28 @@ _MODULES = {
 }
 
 __all__ = [
+    "CCA",
     "CCALin",
     "CCASolution",
+    "ConvergenceDisplay",
     "ConvergenceWarning",
+    "CorrelationsDisplay",
     "Cost",
     "Davidson",
     "Dense",
     "EigenSolution",
     "GenELin",
     "GenELinK",
+    "GeneralizedEigen",
     "LinearSolution",
+    "LoadingsDisplay",
     "NotPositiveDefiniteError",
     "Pencil",
     "Plan",
     "RankDeficiencyWarning",
     "Record",
     "Route",
+    "ScoresDisplay",
     "SolverError",
     "Status",
     "Trace",
@@ -75,6 +91,10 @@ __all__ = [
     "operators",
     "plan_cca",
     "plan_top_k",
+    "plot_convergence",
+    "plot_correlations",
+    "plot_loadings",
+    "plot_scores",
     "solvers",
     "theory",
     "top_k",
@@ -97,6 +117,18 @@ if TYPE_CHECKING:
         RankDeficiencyWarning,
         SolverError,
     )
+    from genelin.estimators.cca import CCA
+    from genelin.estimators.displays import (
+        ConvergenceDisplay,
+        CorrelationsDisplay,
+        LoadingsDisplay,
+        ScoresDisplay,
+        plot_convergence,
+        plot_correlations,
+        plot_loadings,
+        plot_scores,
+    )
+    from genelin.estimators.generalized import GeneralizedEigen
     from genelin.operators import as_operator
     from genelin.problems import Pencil, TwoView
     from genelin.results import (

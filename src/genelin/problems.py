@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import lapack, lstsq
 
 from genelin.linalg import Which, column_dots, range_basis, unit_diagonal
 from genelin.linalg.columns import EPS, Block, Vector
@@ -120,7 +120,12 @@ class TwoView:
                 f"X has {x.n} rows but Y has {y.n}: row i of both must describe the same "
                 "observation"
             )
-        if x.n < 2 and self.center:
+        x_weights, y_weights = (
+            np.ones(rows.n) if rows.weights is None else rows.weights for rows in (x, y)
+        )
+        if not np.allclose(x_weights, y_weights, rtol=1e-12):
+            raise ValueError("X and Y have different row weights: give both the same")
+        if x.counted < 2 and self.center:
             raise ValueError("X and Y have a single row: nothing is left after centring")
         refuse_extreme(x.largest, "X")
         refuse_extreme(y.largest, "Y")
@@ -253,6 +258,14 @@ class TwoView:
         Qx, Qy = self.bases
         return Wx if Qx is None else Qx @ Wx, Wy if Qy is None else Qy @ Wy
 
+    def restrict(self, Wx: Block, Wy: Block) -> tuple[Block, Block]:
+        """Coordinates in the `bases` of weights of the columns: the inverse of `lift`."""
+        x, y = (
+            W if Q is None else lstsq(Q, W, check_finite=False)[0]
+            for Q, W in zip(self.bases, (Wx, Wy), strict=True)
+        )
+        return x, y
+
     @property
     def setup(self) -> tuple[float, float]:
         """Passes and flops that forming covariances took."""
@@ -365,9 +378,9 @@ def _deficiency(name: str, rows: Rows, gram: Gram, center: bool) -> Deficiency |
         parts.append(f"{len(dead)} of its {rows.d} columns are {kind} ({shown})")
     if rank is not None and rank < rows.d - len(dead):
         parts.append(f"its {rows.d} columns have numerical rank {rank}")
-    if rank is not None and rank >= rows.n - bool(center):
+    if rank is not None and rank >= rows.counted - bool(center):
         parts.append(
-            f"with {rows.n} rows it can fit anything, so that correlations of 1 mean nothing"
+            f"with {rows.counted} rows it can fit anything: every correlation is trivially 1"
         )
     reg = 0.01 * float(np.mean(gram.diagonal()))
     message = (
@@ -380,7 +393,7 @@ def _deficiency(name: str, rows: Rows, gram: Gram, center: bool) -> Deficiency |
 def _numerical_rank(rows: Rows, gram: Gram, center: bool) -> int | None:
     """Rank by pivoted Cholesky of the scaled covariance; None where d is too large for that."""
     if rows.d > SMALL:
-        most = rows.n - bool(center)
+        most = rows.counted - bool(center)
         return None if most >= rows.d else most
     alive = gram.diagonal() > 0
     if not alive.any():

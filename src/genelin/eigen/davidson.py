@@ -143,7 +143,7 @@ class Davidson:
         pencil = meter.metered(problem.pencil)
         space = SplitSpace(pencil, self.blocks * self.width(k))
         run = _Run(self, pencil, space, k, tol, meter, rng, callback, problem.semidefinite)
-        start = self.start
+        start = _restricted(self.start, problem)
         if start is None:
             start = frequent_start(problem, self.width(k), meter.counter)
         outcome = run.outcome(start)
@@ -376,13 +376,19 @@ def _signs(theta: Vector, which: str) -> Vector:
     return np.full(len(theta), 1.0 if which == "LA" else -1.0)
 
 
+def _restricted(given: Any, problem: TwoView) -> Any:
+    """A start for two views, in the coordinates in which they are solved."""
+    if isinstance(given, CCASolution):
+        given = (given.x_weights, given.y_weights)
+    fits = isinstance(given, tuple) and tuple(len(W) for W in given) == problem.splits
+    return problem.restrict(*given) if fits else given
+
+
 def _vectors(given: Any, pencil: Pencil) -> Block:
     """Columns to begin with, from a solution or from blocks."""
     if given is None:
         return np.empty((pencil.d, 0))
-    if isinstance(given, CCASolution):
-        given = (given.x_weights, given.y_weights)
-    elif isinstance(given, EigenSolution):
+    if isinstance(given, EigenSolution):
         given = given.vectors
     W = np.vstack(given) if isinstance(given, tuple) else np.asarray(given, dtype=np.float64)
     if W.ndim != 2 or len(W) != pencil.d or not np.all(np.isfinite(W)):

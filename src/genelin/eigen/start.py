@@ -37,8 +37,11 @@ def frequent_start(problem: TwoView, k: int, counter: Counter) -> tuple[Block, B
     if not (problem.S_x.reads and problem.S_y.reads and all(rows.is_sparse for rows in views)):
         return None
     x, y = (_frequent(rows) for rows in views)
-    X, Y = problem.X.matrix[:, x], problem.Y.matrix[:, y]
-    stored = X.nnz + Y.nnz
+    X, Y = (
+        Rows(rows.matrix[:, chosen], rows.weights)
+        for rows, chosen in zip(views, (x, y), strict=True)
+    )
+    stored = X.stored + Y.stored
     if stored < SHARE * problem.data_size:
         return None
     part = TwoView(X, Y, problem.regs, problem.center, problem.scale, form=True)

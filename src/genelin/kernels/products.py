@@ -103,8 +103,8 @@ def _ask(indices, low, high, last, V):
 
 
 @compiled
-def _cross_times(xd, xi, xp, yd, yi, yp, V, shift, out, total, first, last):
-    """Add Σ xᵢ(yᵢᵀV − shift) over rows first … last − 1 to `out`, and their sum to `total`."""
+def _cross_times(xd, xi, xp, yd, yi, yp, V, shift, weights, out, total, first, last):
+    """Add Σ ωᵢxᵢ(yᵢᵀV − shift) over rows first … last − 1 to `out`, and the sum of brackets."""
     k = V.shape[1]
     T = np.empty((1, k), V.dtype)
     x_last, y_last = max(xp[last] - 1, 0), max(yp[last] - 1, 0)
@@ -115,13 +115,20 @@ def _cross_times(xd, xi, xp, yd, yi, yp, V, shift, out, total, first, last):
         if len(shift):
             for q in range(k):
                 T[0, q] -= shift[q]
+        if len(weights):
+            for q in range(k):
+                T[0, q] *= weights[i]
+        if len(shift):
+            for q in range(k):
                 total[q] += T[0, q]
         _row_spread(xd, xi, xp[i], xp[i + 1], T, 0, out)
 
 
 @compiled
-def _pair_times(xd, xi, xp, yd, yi, yp, Px, Py, own, other, shift, out, total, first, last):
-    """`out` is [Σ xᵢ(a·u + c·v); Σ yᵢ(b·v + c·u)], u = xᵢᵀPx, v = yᵢᵀPy.
+def _pair_times(
+    xd, xi, xp, yd, yi, yp, Px, Py, own, other, shift, weights, out, total, first, last
+):
+    """`out` is [Σ ωᵢxᵢ(a·u + c·v); Σ ωᵢyᵢ(b·v + c·u)], u = xᵢᵀPx, v = yᵢᵀPy.
 
     (a, b) are the rows of `own`, c is `other`; u and v are less `shift`, and the brackets are
     summed in `total`.
@@ -142,6 +149,9 @@ def _pair_times(xd, xi, xp, yd, yi, yp, Px, Py, own, other, shift, out, total, f
             u, v = T[0, q] - shift[0, q], T[1, q] - shift[1, q]
             T[0, q] = own[0, q] * u + other[q] * v
             T[1, q] = own[1, q] * v + other[q] * u
+            if len(weights):
+                T[0, q] *= weights[i]
+                T[1, q] *= weights[i]
             total[0, q] += T[0, q]
             total[1, q] += T[1, q]
         _row_spread(xd, xi, xp[i], xp[i + 1], T, 0, out_x)
@@ -172,8 +182,8 @@ def times(X: Any, V: Any) -> Any:
     return out
 
 
-def cross_times(X: Any, Y: Any, V: Any, shift: Any = None) -> tuple[Any, Any]:
-    """Xᵀ(Y @ V − 1·shiftᵀ) in one sweep over the rows, and the column sums of the bracket.
+def cross_times(X: Any, Y: Any, V: Any, shift: Any = None, weights: Any = None) -> tuple[Any, Any]:
+    """XᵀΩ(Y @ V − 1·shiftᵀ) in one sweep over the rows, and the column sums of Ω(…).
 
     The sums are zero without a shift, where they are not needed.
     """
@@ -182,7 +192,8 @@ def cross_times(X: Any, Y: Any, V: Any, shift: Any = None) -> tuple[Any, Any]:
     ranges = balanced(Y.indptr, _parts(X.nnz + Y.nnz, k))
     outs, totals = np.zeros((len(ranges), d, k), V.dtype), np.zeros((len(ranges), k), V.dtype)
     shift = np.empty(0, V.dtype) if shift is None else shift.astype(V.dtype)
-    arrays = (X.data, X.indices, X.indptr, Y.data, Y.indices, Y.indptr, V, shift)
+    weights = np.empty(0, V.dtype) if weights is None else weights.astype(V.dtype, copy=False)
+    arrays = (X.data, X.indices, X.indptr, Y.data, Y.indices, Y.indptr, V, shift, weights)
     spans = [(*arrays, outs[t], totals[t], *span) for t, span in enumerate(ranges)]
     in_threads(_cross_times, spans)
     if len(ranges) > 1:
@@ -190,18 +201,22 @@ def cross_times(X: Any, Y: Any, V: Any, shift: Any = None) -> tuple[Any, Any]:
     return outs[0], totals.sum(axis=0)
 
 
-def pair_times(X: Any, Y: Any, P: Any, own: Any, other: Any, shift: Any, outs: Any) -> Any:
+def pair_times(
+    X: Any, Y: Any, P: Any, own: Any, other: Any, shift: Any, weights: Any, outs: Any
+) -> Any:
     """[XᵀX·Px·a + XᵀY·Py·c; YᵀY·Py·b + YᵀX·Px·c] in one sweep over the rows of both.
 
     P is [Px; Py]; a and b are the rows of `own` and c is `other`, one number a column. XPx and YPy
-    are less the rows of `shift`. The product is the sum of `outs`, (threads, d, columns), which
-    are overwritten; what was spread, summed over rows, is returned.
+    are less the rows of `shift`; rows count by their `weights` (None: alike). The product is the
+    sum of `outs`, (threads, d, columns), which are overwritten; what was spread, summed over rows,
+    is returned.
     """
     cut, k = X.shape[1], P.shape[1]
     totals = np.zeros((len(outs), 2, k), P.dtype)
+    weights = np.empty(0, P.dtype) if weights is None else weights.astype(P.dtype, copy=False)
     views = (X.data, X.indices, X.indptr, Y.data, Y.indices, Y.indptr, P[:cut], P[cut:])
     spans = [
-        (*views, own, other, shift, outs[t], totals[t], *span)
+        (*views, own, other, shift, weights, outs[t], totals[t], *span)
         for t, span in enumerate(balanced(X.indptr, len(outs)))
     ]
     in_threads(_pair_times, spans)

@@ -8,6 +8,7 @@ from genelin.operators.covariance import Cross, Gram
 from genelin.operators.matrix import FunctionOperator, Identity, MatrixOperator, Shifted
 from genelin.operators.row_sum import RowSum
 from genelin.operators.rows import RowBlock, Rows
+from genelin.operators.sum import Sum
 
 __all__ = [
     "BlockDiagonal",
@@ -26,6 +27,7 @@ __all__ = [
     "RowSum",
     "Rows",
     "Shifted",
+    "Sum",
     "as_operator",
     "as_rows",
 ]

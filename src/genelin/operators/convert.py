@@ -51,24 +51,47 @@ def as_operator(A: Any, shape: tuple[int, int] | None = None, name: str = "A") -
     return FunctionOperator(function, (int(shape[0]), int(shape[1])), transposed, name)
 
 
-def as_rows(X: Any, name: str = "X") -> Rows:
+def as_rows(X: Any, name: str = "X", sample_weight: Any = None) -> Rows:
     """Turn a data matrix (n rows, d columns) into `Rows`, refusing what cannot be worked with.
+
+    Parameters
+    ----------
+    X : (n, d) array, scipy.sparse matrix or array, or data frame of numbers.
+    name : what error messages call it.
+    sample_weight : n weights, none negative; only their ratios matter.
 
     Examples
     --------
     >>> as_rows([[1, 2], [3, float("nan")]])
     Traceback (most recent call last):
         ...
-    ValueError: X has nan at row 1, column 1: ...
+    ValueError: X has NaN at row 1, column 1: ...
     """
     if isinstance(X, Rows):
-        return X
+        return X if sample_weight is None else X.weighted(_row_weights(sample_weight, X.n))
     if not (sparse.issparse(X) or _is_array(X)):
         raise TypeError(
             f"{name} must be a two-dimensional array or a scipy.sparse matrix of numbers, "
             f"got {type(X).__name__}"
         )
-    return Rows(_numbers(X, name))
+    matrix = _numbers(X, name)
+    weights = None if sample_weight is None else _row_weights(sample_weight, matrix.shape[0])
+    return Rows(matrix, weights)
+
+
+def _row_weights(sample_weight: Any, n: int) -> Any:
+    """Weights of mean 1."""
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (n,) or not np.all(np.isfinite(weights) & (weights >= 0)):
+        raise ValueError(
+            f"sample_weight must be {n} finite numbers, one per row and none negative, got shape "
+            f"{weights.shape}"
+        )
+    largest = weights.max()
+    if largest == 0:
+        raise ValueError("sample_weight is zero in every row: nothing is left to fit")
+    weights = weights / largest  # sums of very large or small weights stay finite
+    return weights / weights.mean()
 
 
 def _is_array(A: Any) -> bool:
@@ -153,8 +176,9 @@ def _refuse_nonfinite(A: Any, name: str) -> None:
         row, column = (int(place[0]) for place in np.nonzero(bad))
         value = values[row, column]
     count = int(bad.sum())
+    shown = "NaN" if np.isnan(value) else value
     others = f" ({count} such entries in all)" if count > 1 else ""
     raise ValueError(
-        f"{name} has {value} at row {row}, column {column}{others}: drop those rows or impute "
+        f"{name} has {shown} at row {row}, column {column}{others}: drop those rows or impute "
         "them, e.g. with sklearn.impute.SimpleImputer"
     )

@@ -14,7 +14,7 @@ from genelin.operators.base import Entries, Operator
 from genelin.operators.convert import as_rows
 from genelin.operators.products import cross_times, in_one_sweep, times
 from genelin.operators.row_sum import RowSum
-from genelin.operators.rows import RowBlock, Rows
+from genelin.operators.rows import RowBlock, Rows, moment_between
 
 __all__ = ["Cross", "Gram", "Sweep", "central_moments", "resolve_scale"]
 
@@ -159,7 +159,7 @@ class Gram(Operator):
             twin._moment = sparse.diags_array(self.rows.mean_square).tocsr()
             twin.setup_flops = 2.0 * self.rows.stored
         elif self.rows.is_sparse:
-            twin._moment = (X.T @ X).tocsr() / self.rows.n
+            twin._moment = moment_between(self.rows, self.rows)
             twin.setup_flops = 2.0 * float(np.square(np.diff(X.indptr), dtype=np.float64).sum())
         else:
             twin._moment = self.rows.central_moment if self._mean is not None else None
@@ -277,7 +277,7 @@ class Cross(Operator):
             twin._moment, twin._means = moment, (None, None)
             twin.setup_flops = 2.0 * self.x.stored * self.y.d
         elif self.x.is_sparse and self.y.is_sparse:
-            twin._moment = (self.x.matrix.T @ self.y.matrix).tocsr() / self.x.n
+            twin._moment = moment_between(self.x, self.y)
             counts = np.diff(self.x.matrix.indptr).astype(np.float64)
             twin.setup_flops = 2.0 * float(counts @ np.diff(self.y.matrix.indptr))
         else:
@@ -378,7 +378,8 @@ class Sweep:
         own = np.stack([gram.weight * sign * theta / n for gram in grams]).astype(dtype)
         shift = np.stack([self._means[half] @ U[half] for half in halves])
         outs, X, Y = self._outs(P.shape), self._x.rows.matrix, self._y.rows.matrix
-        totals = pair_times(X, Y, U, own, (-sign / n).astype(dtype), shift, outs)
+        other, weights = (-sign / n).astype(dtype), self._x.rows.weights
+        totals = pair_times(X, Y, U, own, other, shift, weights, outs)
         curvature = np.zeros(P.shape[1])
         for half, gram, total in zip(halves, grams, totals, strict=True):
             ridge = (gram.reg * sign * theta).astype(dtype)
@@ -426,16 +427,23 @@ def _accumulate(x: Rows, y: Rows, x_mean: Vector | None, y_mean: Vector | None) 
 def central_moments(x: Rows, y: Rows) -> Block:
     """The cross-moment of two dense views about their means; each keeps its own moment too.
 
-    One sweep over the rows after the means, and every block of them is centred once.
+    One sweep over the rows after the means, and every block of them is centred once; what is
+    known from an earlier call is not computed again.
     """
+    if x.cross_moment is not None and x.cross_moment[0] is y:
+        return x.cross_moment[1]
     moments = np.zeros((x.d, x.d)), np.zeros((y.d, y.d)), np.zeros((x.d, y.d))
     for start, stop in x.limits(x.d + 2 * y.d):
         a, b = (rows.matrix[start:stop] - rows.mean for rows in (x, y))
-        for moment, left, right in zip(moments, (a, b, a), (a, b, b), strict=True):
+        wa, wb = a, b
+        if x.weights is not None:
+            wa, wb = (part * x.weights[start:stop, None] for part in (a, b))
+        for moment, left, right in zip(moments, (wa, wb, wa), (a, b, b), strict=True):
             moment += left.T @ right
     for moment in moments:
         moment /= x.n
     x.central_moment, y.central_moment = moments[:2]
+    x.cross_moment = (y, moments[2])
     return moments[2]
 
 

@@ -40,7 +40,7 @@ def in_one_sweep(x: Rows, y: Rows, columns: int) -> bool:
 
 
 def cross_times(x: RowBlock, y: RowBlock, V: Block) -> Block:
-    """(X_b − 1μᵀ)ᵀ(Y_b − 1νᵀ) V; sparse rows are read once, and nothing of their length kept."""
+    """(X_b − 1μᵀ)ᵀΩ(Y_b − 1νᵀ) V; sparse rows are read once, and nothing of their length kept."""
     both_sparse = sparse.issparse(x.matrix) and sparse.issparse(y.matrix)
     if V.shape[1] < NARROW_SWEEP or not both_sparse or (x.mean is None) != (y.mean is None):
         return x.transposed_dot(y.dot(V))
@@ -48,7 +48,7 @@ def cross_times(x: RowBlock, y: RowBlock, V: Block) -> Block:
 
     shift = None if y.mean is None else y.mean @ V
     product: Block
-    product, total = kernels.cross_times(x.matrix, y.matrix, V, shift)
+    product, total = kernels.cross_times(x.matrix, y.matrix, V, shift, x.weights)
     if x.mean is not None:
         product -= np.outer(x.mean, total)
     return product

@@ -75,11 +75,11 @@ class RowSum:
         if self._factors is None:
             return block
         mean = None if block.mean is None else block.mean * self._factors
-        return RowBlock(_times_columns(block.matrix, self._factors), mean)
+        return RowBlock(_times_columns(block.matrix, self._factors), mean, block.weights)
 
     @cached_property
     def squared_norms(self) -> Vector:
-        """‖xᵢ‖² of every row; reads the data once."""
+        """ωᵢ‖xᵢ‖² of every row, with the weight it has; reads the data once."""
         parts = []
         for block in self:
             X = block.matrix
@@ -90,7 +90,8 @@ class RowSum:
             if block.mean is not None:
                 squares = squares - 2.0 * (X @ block.mean) + block.mean @ block.mean
             parts.append(np.maximum(squares, 0.0))
-        return np.concatenate(parts)
+        squares = np.concatenate(parts)
+        return squares if self._data.weights is None else squares * self._data.weights
 
     @cached_property
     def _shares(self) -> Vector:
@@ -110,8 +111,10 @@ class RowSum:
             weights = np.divide(mean, squares, out=np.zeros(size), where=squares > 0)
         else:
             rows, weights = (parts * self.n).astype(np.int64), np.full(size, self.weight)
-        order = _shuffled_runs(size, self._run, rng)
-        return Sample(rows.clip(max=self.n - 1)[order], weights[order])
+        order, rows = _shuffled_runs(size, self._run, rng), rows.clip(max=self.n - 1)
+        if self._data.weights is not None:
+            weights *= self._data.weights[rows]
+        return Sample(rows[order], weights[order])
 
     @property
     def best_batch(self) -> int:
@@ -127,7 +130,7 @@ class RowSum:
         """(Σ ωᵢxᵢxᵢᵀ/m + reg·I) V over the m rows of a sample: BV, on average."""
         share = len(sample) / self.n
         self._read(share * self._data.stored, 4.0 * share * self._data.stored * V.shape[1])
-        part = self._data.taken(sample.rows)
+        part = Rows(self._data.matrix[sample.rows])  # their weights are in the sample
         block = self._scaled(part.block(0, part.n, self._mean))
         product = block.transposed_dot(block.dot(V) * (sample.weights / part.n)[:, None])
         return product + self.reg * V

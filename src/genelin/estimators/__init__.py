@@ -1,0 +1,1 @@
+"""scikit-learn estimators, their statistics and displays."""

@@ -1,0 +1,76 @@
+"""Scores: rows projected on canonical weights."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from genelin.linalg.columns import Block, Vector, column_dots
+from genelin.operators import Rows
+
+__all__ = ["Scores", "mean_correlation", "projected"]
+
+
+class Scores(NamedTuple):
+    """Scores of both views: a pair, and the x-scores wherever one array is asked for.
+
+    So `U, V = cca.fit_transform(X, Y)` works as in scikit-learn, and so does a step that follows
+    in a `Pipeline`, which is fitted to the x-scores.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scores = Scores(np.zeros((3, 1)), np.ones((3, 1)))
+    >>> U, V = scores
+    >>> np.asarray(scores) is U, scores.shape
+    (True, (3, 1))
+    """
+
+    x: Any
+    y: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the x-scores."""
+        return tuple(self.x.shape)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.array(self.x, dtype=dtype) if copy else np.asarray(self.x, dtype=dtype)
+
+
+def projected(rows: Rows, mean: Vector, spread: Vector, W: Block) -> Any:
+    """(X − mean) / spread @ W in the precision of X, block by block.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = Rows(np.array([[1.0, 4.0], [3.0, 0.0]]))
+    >>> projected(rows, np.array([2.0, 2.0]), np.array([1.0, 2.0]), np.eye(2)).tolist()
+    [[-1.0, 1.0], [1.0, -1.0]]
+    """
+    P = W / spread[:, None]
+    scores = np.empty((rows.n, W.shape[1]), rows.matrix.dtype)
+    for start, stop in rows.limits(W.shape[1]):
+        scores[start:stop] = rows.block(start, stop, mean).dot(P)
+    return scores
+
+
+def mean_correlation(U: Block, V: Block, weights: Vector | None = None) -> float:
+    """Mean over columns of the correlation of U's with V's, 0 for columns that do not vary.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> mean_correlation(np.array([[0.0], [1.0]]), np.array([[3.0], [1.0]]))
+    -1.0
+    """
+    weights = np.ones(len(U)) if weights is None else weights
+    root = np.sqrt(weights / weights.sum())[:, None]
+    U, V = (root * (np.asarray(S, np.float64) - root.T**2 @ S) for S in (U, V))
+    spread = np.sqrt(column_dots(U, U) * column_dots(V, V))
+    floor = np.finfo(np.float64).tiny
+    correlations = np.divide(
+        column_dots(U, V), spread, out=np.zeros(len(spread)), where=spread > floor
+    )
+    return float(np.clip(correlations, -1.0, 1.0).mean())
