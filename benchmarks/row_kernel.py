@@ -32,9 +32,8 @@ def main() -> None:
         rows = Gram(X, reg=1e-4).row_blocks()
         sample = rows.sample(n, rng, by_norm=True)
         for k in (1, 2, 4, 8, 12, 16, 24, 32, 64):
-            V, total = rng.standard_normal((d, k)), np.zeros((d, k))
-            GR = np.hstack([np.zeros((d, k)), V])
-            arguments = (X.data, X.indices, X.indptr, np.arange(n), np.ones(n), GR, total)
+            V = rng.standard_normal((d, k))
+            arguments = (X, np.arange(n), np.ones(n), V)
             steps = (1, 1e-3, 1e-4, n // 2, 4 * d // 6)
             seconds = {
                 "X @ V": timed(lambda X=X, V=V: X @ V),
