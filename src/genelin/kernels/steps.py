@@ -193,17 +193,16 @@ def _sum_of_iterates(
         step = last
         if step > counting:
             added, counting = added + 1, counting + stride
-            sum_s += sigma / rho
+            alpha = 1.0 / rho
+            sum_s += alpha * sigma
             for q in range(width):
-                sum_p[q] += M[0, q] / rho
+                sum_p[q] += alpha * M[0, q]
             for j in range(GR.shape[0]):
                 for q in range(width):
-                    total[j, q] += GR[j, q] / rho
+                    total[j, q] += alpha * GR[j, q]
         if abs(rho) > LARGE:
             M[:2] /= rho
-            for j in range(GR.shape[0]):
-                for q in range(width):
-                    GR[j, q] /= rho
+            GR[:, :width] /= rho
             rho, sigma = 1.0, sigma / rho
     return sum_s, sum_p, added
 
