@@ -62,15 +62,17 @@ def run_to(
     return Run(facts.pop("of", ""), name, seconds, peak, passes, angle, len(seen), facts)
 
 
-def timed(function: Callable[[], Any], repeats: int = 5) -> float:
-    """The best of a few wall times, after a first call that compiles."""
-    function()
-    best = np.inf
-    for _ in range(repeats):
-        start = time.perf_counter()
+def in_turn(functions: dict[str, Callable[[], Any]], repeats: int = 7) -> dict[str, float]:
+    """Median wall times of functions that take turns, after a first call of each that compiles."""
+    seconds: dict[str, list[float]] = {name: [] for name in functions}
+    for function in functions.values():
         function()
-        best = min(best, time.perf_counter() - start)
-    return float(best)
+    for _ in range(repeats):
+        for name, function in functions.items():
+            start = time.perf_counter()
+            function()
+            seconds[name].append(time.perf_counter() - start)
+    return {name: float(np.median(times)) for name, times in seconds.items()}
 
 
 def table(runs: list[Run]) -> None:

@@ -2,19 +2,21 @@
 
 A step reads its row twice and both reads and writes the block, where a product reads each once; it
 is timed as the solvers run it, with random runs of rows and columns shared out among threads, and
-by the bare kernel on one thread with rows in order.
+by the bare kernel on one thread with rows in order. Times are medians of runs that take turns.
 """
 
 from __future__ import annotations
 
 import argparse
+from functools import partial
+from operator import matmul
 
 import numpy as np
 from scipy import sparse
 
 from genelin.kernels import sparse_steps
 from genelin.operators import Gram
-from harness import timed, write
+from harness import in_turn, write
 
 
 def main() -> None:
@@ -32,15 +34,16 @@ def main() -> None:
         rows = Gram(X, reg=1e-4).row_blocks()
         sample = rows.sample(n, rng, by_norm=True)
         for k in (1, 2, 4, 8, 12, 16, 24, 32, 64):
-            V, total = rng.standard_normal((d, k)), np.zeros((d, k))
-            GR = np.hstack([np.zeros((d, k)), V])
-            arguments = (X.data, X.indices, X.indptr, np.arange(n), np.ones(n), GR, total)
+            V = rng.standard_normal((d, k))
+            arguments = (X, np.arange(n), np.ones(n), V)
             steps = (1, 1e-3, 1e-4, n // 2, 4 * d // 6)
-            seconds = {
-                "X @ V": timed(lambda X=X, V=V: X @ V),
-                "solver": timed(lambda: rows.averaged_steps(V, sample, 1e-3, 1)),  # noqa: B023
-                "kernel": timed(lambda: sparse_steps(*arguments, *steps)),  # noqa: B023
-            }
+            seconds = in_turn(
+                {
+                    "X @ V": partial(matmul, X, V),
+                    "solver": partial(rows.averaged_steps, V, sample, 1e-3, 1),
+                    "kernel": partial(sparse_steps, *arguments, *steps),
+                }
+            )
             speed = {key: X.nnz / value / 1e6 for key, value in seconds.items()}
             results.append({"columns": name, "k": k, "million_nonzeros_per_second": speed})
             print(

@@ -141,14 +141,11 @@ def test_kernels_are_their_definition(center, batch, reg, dtype):
     arguments = (batch, 0.03, reg, steps // 2, 3)
     expected, count = steps_by_numpy(rows, weights, R, *arguments)
 
-    csr, total = sparse.csr_array(X), np.zeros((d, k))
-    GRM = np.hstack([np.zeros((d, k)), R] + ([mean[:, None]] if center else []))
-    sum_s, sum_p, added = sparse_steps(
-        csr.data, csr.indices, csr.indptr, order, weights, GRM, total, *arguments
-    )
+    csr = sparse.csr_array(X)
+    centre = (mean, csr @ mean) if center else None
+    found, added = sparse_steps(csr, order, weights, R, *arguments, centre)
     assert added == count
     size = 1e-12 * np.abs(expected).max()
-    found = total + sum_s * R - np.outer(mean, sum_p)
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e3 * size)
 
     C, total = np.zeros((2, k, d))
@@ -158,6 +155,39 @@ def test_kernels_are_their_definition(center, batch, reg, dtype):
     )
     assert added == count
     np.testing.assert_allclose(total.T, expected, rtol=1e-9, atol=size)
+
+
+@pytest.mark.parametrize(
+    ("k", "center"), [(1, True), (1, False), (2, False), (5, False), (12, False)]
+)
+def test_sparse_steps_on_rows_of_any_length_for_any_number_of_columns(k, center):
+    """Rows of 0 to 40 entries; numbers of columns that fill registers, or that do not."""
+    n, d = 300, 40
+    lengths = np.r_[np.arange(41), RNG.integers(0, 10, n - 41)]
+    X = np.zeros((n, d))
+    for row, length in zip(X, lengths, strict=True):
+        row[RNG.permutation(d)[:length]] = RNG.standard_normal(length)
+    mean = X.mean(axis=0) if center else np.zeros(d)
+    R, order = RNG.standard_normal((d, k)), RNG.permutation(n)
+    weights, csr = RNG.random(n), sparse.csr_array(X)
+    for reg in (0.0, 0.5):
+        arguments = (1, 0.01, reg, 100, 7)
+        expected, count = steps_by_numpy(X[order] - mean, weights, R, *arguments)
+        centre = (mean, csr @ mean) if center else None
+        found, added = sparse_steps(csr, order, weights, R, *arguments, centre)
+        assert added == count
+        np.testing.assert_allclose(found, expected, atol=1e-10 * np.abs(expected).max())
+
+
+def test_sparse_steps_go_on_beyond_the_range_of_floats():
+    """α = (1 − η·reg)^t would underflow: 2000 steps with reg·η = 0.5 make 1e-602."""
+    X = sparse.csr_array(np.eye(4)[np.arange(2000) % 4])
+    R, order, weights = np.ones((4, 1)), np.arange(2000), np.ones(2000)
+    total, added = sparse_steps(X, order, weights, R, 1, 0.5, 1.0, 1000, 4)
+    arguments = (np.eye(4)[order % 4], weights, R, 1, 0.5, 1.0, 1000, 4)
+    expected, count = steps_by_numpy(*arguments)
+    assert added == count
+    np.testing.assert_allclose(total, expected, rtol=1e-12)
 
 
 # --- The contract ------------------------------------------------------------------------------

@@ -12,7 +12,10 @@ from typing import Any
 import numpy as np
 from numba import get_num_threads, njit
 
-__all__ = ["balanced", "compiled", "equal", "in_threads", "threads"]
+__all__ = ["balanced", "compiled", "equal", "in_threads", "inlined", "threads"]
+
+
+LOOSELY = {"reassoc", "contract", "arcp", "nsz"}
 
 
 def compiled(function):
@@ -20,11 +23,15 @@ def compiled(function):
 
     Rounding may be reordered, but NaN and inf stay what they are.
     """
-    loosely = {"reassoc", "contract", "arcp", "nsz"}
     try:
-        return njit(cache=True, nogil=True, error_model="numpy", fastmath=loosely)(function)
+        return njit(cache=True, nogil=True, error_model="numpy", fastmath=LOOSELY)(function)
     except RuntimeError:  # neither the package nor the user's cache folder can be written to
-        return njit(nogil=True, error_model="numpy", fastmath=loosely)(function)
+        return njit(nogil=True, error_model="numpy", fastmath=LOOSELY)(function)
+
+
+def inlined(function):
+    """Compile as a part of its callers, anew in each place: for what is constant there."""
+    return njit(nogil=True, error_model="numpy", fastmath=LOOSELY, forceinline=True)(function)
 
 
 @cache

@@ -12,7 +12,17 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 
-__all__ = ["add_product", "fetch", "load", "store", "zeros"]
+__all__ = [
+    "add_product",
+    "at",
+    "fetch",
+    "fetch_entry",
+    "folded",
+    "load",
+    "scaled",
+    "store",
+    "zeros",
+]
 
 INT32, INT64 = ir.IntType(32), ir.IntType(64)
 LOOSELY = ("contract", "reassoc", "nsz")
@@ -33,6 +43,11 @@ class _LanesModel(models.PrimitiveModel):
         super().__init__(manager, lanes, ir.VectorType(number, lanes.width))
 
 
+def _width(width):
+    """A literal number, or the length of a tuple: that is part of its type, also in an argument."""
+    return width.count if isinstance(width, types.UniTuple) else width.literal_value
+
+
 def _pointer(context, builder, array_type, array, row, column, target):
     """Address of array[row, column], as a pointer to `target`; rows are contiguous."""
     parts = context.make_array(array_type)(context, builder, array)
@@ -46,7 +61,7 @@ def _pointer(context, builder, array_type, array, row, column, target):
 @intrinsic(prefer_literal=True)
 def zeros(typingctx, block, width):
     """Zeros of the kind of `block`."""
-    lanes = Lanes(block.dtype, width.literal_value)
+    lanes = Lanes(block.dtype, _width(width))
 
     def generate(context, builder, signature, args):
         return ir.Constant(context.get_value_type(lanes), [0.0] * lanes.width)
@@ -57,7 +72,7 @@ def zeros(typingctx, block, width):
 @intrinsic(prefer_literal=True)
 def load(typingctx, block, row, column, width):
     """block[row, column : column + width]."""
-    lanes = Lanes(block.dtype, width.literal_value)
+    lanes = Lanes(block.dtype, _width(width))
 
     def generate(context, builder, signature, args):
         target = context.get_value_type(lanes)
@@ -82,20 +97,63 @@ def store(typingctx, block, row, column, lanes):
     return types.void(block, types.intp, types.intp, lanes), generate
 
 
+def _everywhere(context, builder, number, kind, lanes):
+    """A number of type `kind`, as often as there are lanes."""
+    number = context.cast(builder, number, kind, lanes.scalar)
+    nothing = ir.Constant(context.get_value_type(lanes), ir.Undefined)
+    one = builder.insert_element(nothing, number, ir.Constant(INT32, 0))
+    first = ir.Constant(ir.VectorType(INT32, lanes.width), [0] * lanes.width)
+    return builder.shuffle_vector(one, nothing, first)
+
+
+@intrinsic
+def scaled(typingctx, number, lanes):
+    """number·lanes: this product, once, not another one that may come out the same."""
+
+    def generate(context, builder, signature, args):
+        number = _everywhere(context, builder, args[0], signature.args[0], lanes)
+        return builder.fmul(number, args[1])
+
+    return lanes(number, lanes), generate
+
+
 @intrinsic
 def add_product(typingctx, total, number, lanes):
     """Total + number·lanes."""
 
     def generate(context, builder, signature, args):
-        vector = context.get_value_type(lanes)
-        number = context.cast(builder, args[1], signature.args[1], lanes.scalar)
-        nothing = ir.Constant(vector, ir.Undefined)
-        one = builder.insert_element(nothing, number, ir.Constant(INT32, 0))
-        everywhere = ir.Constant(ir.VectorType(INT32, lanes.width), [0] * lanes.width)
-        spread = builder.shuffle_vector(one, nothing, everywhere)
-        return builder.fadd(args[0], builder.fmul(spread, args[2], LOOSELY), LOOSELY)
+        number = _everywhere(context, builder, args[1], signature.args[1], lanes)
+        return builder.fadd(args[0], builder.fmul(number, args[2], LOOSELY), LOOSELY)
 
     return lanes(total, number, lanes), generate
+
+
+@intrinsic
+def folded(typingctx, number, lanes, width):
+    """The first half of `lanes` + number·(the second half), and zeros if `width` is more."""
+    half, result = Lanes(lanes.scalar, lanes.width // 2), Lanes(lanes.scalar, _width(width))
+
+    def pick(builder, first, second, places):
+        mask = ir.Constant(ir.VectorType(INT32, len(places)), list(places))
+        return builder.shuffle_vector(first, second, mask)
+
+    def generate(context, builder, signature, args):
+        number = _everywhere(context, builder, args[0], signature.args[0], half)
+        nothing = ir.Constant(args[1].type, ir.Undefined)
+        low = pick(builder, args[1], nothing, range(half.width))
+        high = pick(builder, args[1], nothing, range(half.width, lanes.width))
+        total = builder.fadd(low, builder.fmul(number, high, LOOSELY), LOOSELY)
+        none = ir.Constant(total.type, [0.0] * half.width)
+        return pick(builder, total, none, range(result.width))
+
+    return result(number, lanes, width), generate
+
+
+def _prefetch(builder, pointer):
+    kind = ir.FunctionType(ir.VoidType(), [pointer.type, INT32, INT32, INT32])
+    function = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], kind)
+    for_reading, keep, as_data = (ir.Constant(INT32, flag) for flag in (0, 3, 1))
+    builder.call(function, [pointer, for_reading, keep, as_data])
 
 
 @intrinsic
@@ -104,10 +162,31 @@ def fetch(typingctx, block, row, column):
 
     def generate(context, builder, signature, args):
         pointer = _pointer(context, builder, signature.args[0], *args, ir.IntType(8))
-        kind = ir.FunctionType(ir.VoidType(), [pointer.type, INT32, INT32, INT32])
-        function = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], kind)
-        for_reading, keep, as_data = (ir.Constant(INT32, flag) for flag in (0, 3, 1))
-        builder.call(function, [pointer, for_reading, keep, as_data])
+        _prefetch(builder, pointer)
         return context.get_dummy_value()
 
     return types.void(block, types.intp, types.intp), generate
+
+
+@intrinsic
+def at(typingctx, array, entry):
+    """array[entry], of a contiguous array; `entry` does not count from the end."""
+
+    def generate(context, builder, signature, args):
+        parts = context.make_array(signature.args[0])(context, builder, args[0])
+        return builder.load(builder.gep(parts.data, [args[1]]))
+
+    return array.dtype(array, types.intp), generate
+
+
+@intrinsic
+def fetch_entry(typingctx, array, entry):
+    """Ask the memory for array[entry], of a contiguous array that will be read soon."""
+
+    def generate(context, builder, signature, args):
+        parts = context.make_array(signature.args[0])(context, builder, args[0])
+        pointer = builder.gep(parts.data, [args[1]])
+        _prefetch(builder, builder.bitcast(pointer, ir.IntType(8).as_pointer()))
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), generate
