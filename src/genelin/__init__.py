@@ -38,6 +38,7 @@ _HOMES = {
     "top_k_cca": "genelin.eigen.solve",
 }
 _MODULES = {
+    "datasets": "genelin.datasets",
     "measures": "genelin.measures",
     "operators": "genelin.operators",
     "solvers": "genelin.solvers",
@@ -65,6 +66,7 @@ __all__ = [
     "TwoView",
     "__version__",
     "as_operator",
+    "datasets",
     "measures",
     "operators",
     "solvers",
@@ -74,7 +76,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from genelin import measures, operators, solvers
+    from genelin import datasets, measures, operators, solvers
     from genelin.eigen import theory
     from genelin.eigen.ccalin import CCALin
     from genelin.eigen.davidson import Davidson
