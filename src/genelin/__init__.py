@@ -38,6 +38,7 @@ _HOMES = {
     "top_k_cca": "genelin.eigen.solve",
 }
 _MODULES = {
+    "baselines": "genelin.baselines",
     "datasets": "genelin.datasets",
     "measures": "genelin.measures",
     "operators": "genelin.operators",
@@ -66,6 +67,7 @@ __all__ = [
     "TwoView",
     "__version__",
     "as_operator",
+    "baselines",
     "datasets",
     "measures",
     "operators",
@@ -76,7 +78,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from genelin import datasets, measures, operators, solvers
+    from genelin import baselines, datasets, measures, operators, solvers
     from genelin.eigen import theory
     from genelin.eigen.ccalin import CCALin
     from genelin.eigen.davidson import Davidson

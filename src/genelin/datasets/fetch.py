@@ -14,8 +14,6 @@ from typing import Any, TextIO
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from genelin import __version__
-
 __all__ = [
     "DataError",
     "ProgressBar",
@@ -201,7 +199,7 @@ def download(
 def _transfer(url: str, part: Path, tag: Path, progress: Progress) -> None:
     """One request: append to the part, or begin it anew; raise if it ends early."""
     have = part.stat().st_size if part.exists() and tag.exists() else 0
-    request = Request(url, headers={"User-Agent": f"genelin/{__version__}"})
+    request = Request(url, headers={"User-Agent": "genelin"})
     if have:
         request.add_header("Range", f"bytes={have}-")
         request.add_header("If-Range", tag.read_text())
