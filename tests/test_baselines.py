@@ -228,10 +228,10 @@ def test_one_step_of_appgrad_by_hand():
 
 
 def test_stochastic_appgrad_comes_near():
-    views = tuple(datasets.two_view_gaussian(50_000, (10, 8), [0.9, 0.7, 0.3], 5.0))
+    views = tuple(datasets.two_view_gaussian(20_000, (10, 8), [0.9, 0.7, 0.3], 5.0))
     exact = top_k_cca(*views, k=2)
     captured = []
-    for epochs in (0.2, 4):
+    for epochs in (0.2, 6):
         pairs = solved(views, 2, baselines.StochasticAppGrad(epochs=epochs))
         captured.append(pairs.correlations.sum() / exact.correlations.sum())
         assert pairs.status is Status.FIXED_ITERATIONS
@@ -240,7 +240,7 @@ def test_stochastic_appgrad_comes_near():
 
 
 def test_stochastic_appgrad_on_sparse_rows():
-    views = tuple(datasets.sparse_topics(20_000, 80, topics=5))
+    views = tuple(datasets.sparse_topics(10_000, 80, topics=5))
     exact = top_k_cca(*views, k=2, reg=0.01)
     pairs = solved(views, 2, baselines.StochasticAppGrad(batch=200, epochs=10), reg=0.01)
     assert pairs.correlations.sum() > 0.97 * exact.correlations.sum()
@@ -356,7 +356,7 @@ def test_flops_follow_the_rule():
         solved((X, Y), k, baselines.AppGrad(step=0.1, iterations=t), form=False, reg=0.1).trace[-1]
         for t in (10, 11)
     ]
-    dense = 14 * 100 * k**2
+    dense = 6 * 100 * k**2 + 4 * 100 * k
     assert costs[1].flops - costs[0].flops == (4 + 4) * stored * k + dense
     assert costs[1].passes - costs[0].passes == pytest.approx(3.0)
     last = solved((X, Y), k, baselines.RandomizedCCA(4, power=2), form=False, reg=0.1).trace[-1]

@@ -73,7 +73,7 @@ class AppGrad:
             to_x = ground.S_xy @ y.W
             blocks = ((x.W, y.W), (to_x, to_y), (x.SW, y.SW))
             pairs = ground.rotated(*(np.vstack(block) for block in blocks))
-            ground.count_dense(14.0 * ground.d * k**2)
+            ground.count_dense(_step_flops(ground.d, k))
             reason = run.verdict(pairs)
             if reason is not None:
                 return ground.solution(pairs, tol, rng, reason, run.records, run.verified)
@@ -155,7 +155,7 @@ class StochasticAppGrad:
             x.step(S_xy @ y.W, etas[0] / slower, fresh=True)
             to_y = S_xy.T @ x.W
             y.step(to_y, etas[1] / slower, fresh=True)
-            ground.count_dense(14.0 * ground.d * k**2)
+            ground.count_dense(_step_flops(ground.d, k))
             if t % every == 0 and run.verdict(_seen(ground, rows, x, y, to_y)) is Status.STOPPED:
                 reason = Status.STOPPED
                 break
@@ -209,6 +209,11 @@ def _steps(
         for metered, S in ((ground.S_x, ground.problem.S_x), (ground.S_y, ground.problem.S_y))
     )
     return x, y
+
+
+def _step_flops(d: int, k: int) -> float:
+    """Dense work of a step: the Gram matrix, two products with its root, and the update."""
+    return 6.0 * d * k**2 + 4.0 * d * k
 
 
 def _normalised(P: Block, SP: Block) -> tuple[Block, Block]:
