@@ -340,6 +340,17 @@ def test_the_mini_files_are_read_as_scikit_learn_reads_them(data):
     np.testing.assert_array_equal(their_labels, labels[600:800])
 
 
+def test_the_mini_files_make_two_views(data):
+    folder = data / "url_reputation_mini"
+    views = datasets.url_reputation(folder, features=None)
+    assert views.X.shape[0] == 1200
+    assert views.X.nnz + views.Y.nnz == 137_634
+    assert views.X.shape[1] == len(views.x_names) == 40
+    assert set(np.unique(views.Y.data)) == {1.0}
+    dealt = datasets.url_reputation(folder, split="alternate", features=100)
+    assert dealt.X.shape == dealt.Y.shape == (1200, 100)
+
+
 def test_memory_does_not_grow_with_the_file(tmp_path):
     file = tmp_path / "long.svm"
     line = b"+1 " + b" ".join(b"%d:0.25" % j for j in range(1, 100)) + b"\n"

@@ -74,7 +74,7 @@ def debian_paths(
 
 
 def _index(name: str | Path, progress: Progress | None) -> Path:
-    if Path(name).exists() or "/" in str(name):
+    if isinstance(name, Path) or "/" in name or "." in name:
         return Path(name)
     file = f"Contents-{name}.gz"
     # Point releases change the file, so that no checksum is known; gzip has its own.

@@ -54,6 +54,8 @@ def two_view_gaussian(
         )
     if not all(1 <= value < np.inf for value in kappas):
         raise ValueError(f"kappa={kappa!r} must be at least 1")
+    if n < 1:
+        raise ValueError(f"n={n!r} must be at least 1")
     rng = np.random.default_rng(rng)
     sigma = -np.sort(-sigma)
     k = len(sigma)

@@ -20,7 +20,7 @@ from genelin.datasets.views import Views
 __all__ = ["url_reputation"]
 
 COLUMNS = 3_231_961
-FOLDERS = ("url_svmlight", "url_reputation", "url_reputation_mini")
+FOLDERS = ("url_svmlight", "url_reputation")
 ARCHIVE = Source(
     "url_svmlight.tar.gz",
     ("http://www.sysnet.ucsd.edu/projects/url/url_svmlight.tar.gz",),
