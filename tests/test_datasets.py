@@ -549,6 +549,20 @@ def test_a_part_that_is_too_long_is_thrown_away(server, tmp_path):
     assert datasets.download(server.url, tmp_path / "file.gz", SHA256).read_bytes() == CONTENT
 
 
+def test_two_downloads_of_one_file_do_not_mix(server, tmp_path):
+    part = tmp_path / "file.gz.part"
+
+    def other(done, total):
+        if len(server.requests) == 1 and done > 100_000:
+            with part.open("ab") as file:
+                file.write(b"what another process has")
+
+    assert (
+        datasets.download(server.url, tmp_path / "file.gz", progress=other).read_bytes() == CONTENT
+    )
+    assert len(server.requests) == 2
+
+
 def test_a_wrong_checksum_leaves_nothing_behind(server, tmp_path):
     with pytest.raises(datasets.DataError, match=f"SHA-256 is {SHA256}, not 0000"):
         datasets.download(server.url, tmp_path / "file.gz", "0000")

@@ -1,10 +1,12 @@
 import json
+import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from genelin import CCALin, Davidson, Dense, TwoView, baselines, datasets, measures, solvers
-from genelin.experiments import read_records, record_run, write_records
+from genelin.experiments import read_records, record_run, records, write_records
 from genelin.results import Status
 
 METHODS = {
@@ -101,10 +103,6 @@ def test_deficient_views_are_measured():
 
 
 def test_measuring_takes_no_time_of_the_method(digits, monkeypatch):
-    import time
-
-    from genelin.experiments import records
-
     slow = records._measured
 
     def slower(*args):
@@ -131,6 +129,10 @@ def test_broken_files_are_named_and_good_ones_survive(digits, tmp_path):
     file = write_records(tmp_path / "runs.jsonl", [run, run])
     lines = file.read_text().splitlines()
     assert all(json.loads(line)["seed"] == 0 for line in lines)
+    unbounded = replace(run, residual=np.inf, points=(replace(run.points[0], residual=np.inf),))
+    assert read_records(write_records(tmp_path / "runs.jsonl", [unbounded])) == [unbounded]
+    assert "Infinity" not in file.read_text()
+    write_records(file, [run, run])
     with pytest.raises(TypeError):
         write_records(file, [run, object()])
     assert read_records(file) == [run, run]

@@ -226,6 +226,9 @@ def _transfer(url: str, part: Path, tag: Path, progress: Progress) -> None:
                 progress(have, total)
     if total is not None and have < total:
         raise OSError(f"the transfer ended after {have} of {total} bytes")
+    if part.stat().st_size != have:
+        part.unlink()
+        raise OSError("another download writes to the same file")
 
 
 def _check(part: Path, tag: Path, sha256: str | None) -> None:

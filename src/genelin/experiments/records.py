@@ -235,6 +235,8 @@ def _settings(value: Any) -> Any:
 
 
 def _described(value: Any) -> Any:
+    if isinstance(value, float) and not np.isfinite(value):
+        return str(value)  # JSON has no infinity
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.generic):
@@ -268,11 +270,19 @@ def write_records(path: str | Path, runs: Iterable[RunRecord]) -> Path:
     try:
         with aside.open("w", encoding="utf-8") as file:
             for run in runs:
-                file.write(json.dumps(asdict(run), ensure_ascii=False) + "\n")
+                content = asdict(run)
+                for part in (content, *content["points"]):
+                    part["residual"] = _finite(part["residual"])
+                file.write(json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n")
         aside.replace(path)
     finally:
         aside.unlink(missing_ok=True)
     return path
+
+
+def _finite(residual: float) -> float | None:
+    """A residual that could not be bounded is null: JSON has no infinity."""
+    return residual if np.isfinite(residual) else None
 
 
 def read_records(path: str | Path) -> list[RunRecord]:
@@ -295,6 +305,8 @@ def read_records(path: str | Path) -> list[RunRecord]:
                 continue
             try:
                 content = json.loads(line)
+                for part in (content, *content["points"]):
+                    part["residual"] = np.inf if part["residual"] is None else part["residual"]
                 points = tuple(Point(**point) for point in content.pop("points"))
                 runs.append(RunRecord(points=points, **content))
             except (ValueError, TypeError, KeyError, AttributeError) as error:
