@@ -52,6 +52,8 @@ _HOMES = {
     "top_k_cca": "genelin.eigen.solve",
 }
 _MODULES = {
+    "baselines": "genelin.baselines",
+    "datasets": "genelin.datasets",
     "measures": "genelin.measures",
     "operators": "genelin.operators",
     "solvers": "genelin.solvers",
@@ -87,6 +89,8 @@ __all__ = [
     "TwoView",
     "__version__",
     "as_operator",
+    "baselines",
+    "datasets",
     "measures",
     "operators",
     "plan_cca",
@@ -102,7 +106,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from genelin import measures, operators, solvers
+    from genelin import baselines, datasets, measures, operators, solvers
     from genelin.eigen import theory
     from genelin.eigen.ccalin import CCALin
     from genelin.eigen.davidson import Davidson

@@ -49,6 +49,11 @@ class Status(Enum):
         "linear solver missed its reduction",
         "Raise the solver's max_iter, precondition it, or use solvers.CG or solvers.Direct.",
     )
+    ONE_SHOT = (
+        "one-shot estimate",
+        "It ends where its definition says and has no iterations to add: use method=None for the "
+        "exact answer.",
+    )
     STOPPED = ("stopped by the callback", "Let the callback return None or False to go on.")
 
     def __init__(self, label: str, advice: str) -> None:

@@ -104,7 +104,8 @@ def top_k_cca(
     center, scale : subtract column means, divide columns by their standard deviations.
     form : True forms the covariances once, False reads the data for every product; None decides
         by their size.
-    method : None lets genelin choose; or `CCALin`, `Dense` with their settings.
+    method : None lets genelin choose; or `CCALin`, `Dense` with their settings, or a rival of
+        `genelin.baselines`.
     tol : stop when the residual of every pair, in the B⁻¹-norm, is at most tol·σ₁.
     rng : seed or generator of the random start; the same seed gives the same answer.
     callback : called as callback(record, W) after every outer iteration, of which `Dense` has none;

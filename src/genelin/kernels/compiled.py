@@ -12,21 +12,26 @@ from typing import Any
 import numpy as np
 from numba import get_num_threads, njit
 
-__all__ = ["balanced", "compiled", "equal", "in_threads", "inlined", "threads"]
+__all__ = ["balanced", "compiled", "equal", "exactly", "in_threads", "inlined", "threads"]
 
 
 LOOSELY = {"reassoc", "contract", "arcp", "nsz"}
 
 
-def compiled(function):
+def compiled(function, fastmath=LOOSELY):
     """Compile on first use; keep the result on disk where there is a place for it.
 
     Rounding may be reordered, but NaN and inf stay what they are.
     """
     try:
-        return njit(cache=True, nogil=True, error_model="numpy", fastmath=LOOSELY)(function)
+        return njit(cache=True, nogil=True, error_model="numpy", fastmath=fastmath)(function)
     except RuntimeError:  # neither the package nor the user's cache folder can be written to
-        return njit(nogil=True, error_model="numpy", fastmath=LOOSELY)(function)
+        return njit(nogil=True, error_model="numpy", fastmath=fastmath)(function)
+
+
+def exactly(function):
+    """Compile so that every operation is rounded as it is written."""
+    return compiled(function, False)
 
 
 def inlined(function):

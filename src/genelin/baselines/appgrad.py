@@ -1,0 +1,225 @@
+"""AppGrad (Ma, Lu & Foster 2015): gradient steps on two coupled least-squares problems."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+
+from genelin.baselines.pairs import Ground, Pairs, Run, check_ending, check_positive
+from genelin.eigen.iteration import Callback
+from genelin.linalg.columns import EPS, Block
+from genelin.operators import Operator
+from genelin.problems import TwoView
+from genelin.results import CCASolution, Status
+from genelin.solvers import check_count
+from genelin.solvers.bounds import spectral_bounds
+
+__all__ = ["AppGrad", "StochasticAppGrad"]
+
+Rng = np.random.Generator | int | None
+
+
+@dataclass(frozen=True)
+class AppGrad:
+    """Φ̃ ← Φ̃ − η(S_xΦ̃ − S_xyΨ), then Φ = Φ̃(Φ̃ᵀS_xΦ̃)^{-½}; and Ψ alike (Ma, Lu & Foster 2015).
+
+    Φ̃ begins at zero and is never normalised: it approaches the least-squares solution S_x⁻¹S_xyΨ.
+    As in the authors' code, Ψ̃ is updated with the new Φ; with the old one, both could change sign
+    for ever. The canonical pairs of the two spans are returned.
+
+    Parameters
+    ----------
+    step : η of both views or a pair; None takes 1/λ_max of each.
+    iterations : run exactly so many; None stops on `tol`.
+    max_iter : most iterations when stopping on `tol`.
+
+    Examples
+    --------
+    >>> from genelin import top_k_cca
+    >>> from genelin.baselines import AppGrad
+    >>> from genelin.datasets import two_view_gaussian
+    >>> X, Y = two_view_gaussian(2000, d=8, correlations=[0.9, 0.7], kappa=4.0)
+    >>> top_k_cca(X, Y, k=2, method=AppGrad()).converged
+    True
+    """
+
+    step: float | tuple[float, float] | None = None
+    iterations: int | None = None
+    max_iter: int = 20_000
+
+    def __post_init__(self) -> None:
+        _check_step(self.step)
+        check_ending(self.iterations, self.max_iter)
+
+    def __call__(
+        self,
+        problem: TwoView,
+        k: int,
+        tol: float = 1e-6,
+        rng: Rng = 0,
+        callback: Callback | None = None,
+    ) -> CCASolution:
+        """Solve `problem` for k canonical pairs."""
+        rng, ground = np.random.default_rng(rng), Ground(problem, "AppGrad")
+        etas = _steps(ground, self.step, 0.0)
+        run = Run(ground, k, tol, callback, self.iterations, self.max_iter)
+        x, y = _sides(ground, (ground.S_x, ground.S_y), k, rng)
+        to_y = ground.S_xy.T @ x.W
+        while True:
+            to_x = ground.S_xy @ y.W
+            blocks = ((x.W, y.W), (to_x, to_y), (x.SW, y.SW))
+            pairs = ground.rotated(*(np.vstack(block) for block in blocks))
+            ground.count_dense(_step_flops(ground.d, k))
+            reason = run.verdict(pairs)
+            if reason is not None:
+                return ground.solution(pairs, tol, rng, reason, run.records, run.verified)
+            x.step(to_x, etas[0])
+            to_y = ground.S_xy.T @ x.W
+            y.step(to_y, etas[1])
+
+
+@dataclass(frozen=True)
+class StochasticAppGrad:
+    """S-AppGrad: the steps of `AppGrad` with S_x, S_y and S_xy of a few rows, drawn anew each time.
+
+    What the trace holds is measured on the rows of a step, and so is noisy; the solution itself is
+    verified with all rows. It ends after `epochs`: the paper shows convergence up to the noise of
+    the steps only, which shrinks with η.
+
+    Parameters
+    ----------
+    batch : rows a step; None takes 20·k.
+    epochs : end when so many times n rows are drawn; every step reads its rows three times.
+    step : η of both views or a pair at the beginning; None takes 1/(λ_max + tr(S)/batch), of each.
+    decay : after p epochs the step is η/(1 + decay·p).
+    records : of the trace, an epoch.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from genelin import top_k_cca
+    >>> from genelin.baselines import StochasticAppGrad
+    >>> from genelin.datasets import two_view_gaussian
+    >>> views = two_view_gaussian(20_000, d=8, correlations=[0.9, 0.7], kappa=4.0)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")  # its accuracy is that of its noise
+    ...     pairs = top_k_cca(*views, k=2, method=StochasticAppGrad(epochs=3))
+    >>> bool(pairs.correlations.sum() > 0.99 * 1.6)
+    True
+    """
+
+    batch: int | None = None
+    epochs: float = 10.0
+    step: float | tuple[float, float] | None = None
+    decay: float = 1.0
+    records: int = 10
+
+    def __post_init__(self) -> None:
+        _check_step(self.step)
+        check_positive("epochs", self.epochs)
+        check_count("records", self.records)
+        if self.decay:
+            check_positive("decay", self.decay)
+        if self.batch is not None:
+            check_count("batch", self.batch)
+
+    def __call__(
+        self,
+        problem: TwoView,
+        k: int,
+        tol: float = 1e-6,
+        rng: Rng = 0,
+        callback: Callback | None = None,
+    ) -> CCASolution:
+        """Solve `problem` for k canonical pairs."""
+        rng, ground = np.random.default_rng(rng), Ground(problem, "StochasticAppGrad")
+        n, batch = problem.X.n, 20 * k if self.batch is None else self.batch
+        if batch < k:
+            raise ValueError(
+                f"batch={batch} must be at least k={k}: k columns are normalised by it"
+            )
+        batch = min(batch, n)
+        etas = _steps(ground, self.step, 1.0 / batch)
+        steps = max(1, round(self.epochs * n / batch))
+        every = max(1, round(n / (batch * self.records)))
+        views, reason = (ground.S_x, ground.S_y), Status.FIXED_ITERATIONS
+        x, y = _sides(ground, views, k, rng)
+        run = Run(ground, k, tol, callback, steps, steps)
+        for t in range(1, steps + 1):
+            rows, slower = rng.integers(0, n, batch), 1.0 + self.decay * t * batch / n
+            S_xy, x.S, y.S = (S.on_rows(rows) for S in (ground.S_xy, *views))
+            x.step(S_xy @ y.W, etas[0] / slower, fresh=True)
+            to_y = S_xy.T @ x.W
+            y.step(to_y, etas[1] / slower, fresh=True)
+            ground.count_dense(_step_flops(ground.d, k))
+            if t % every == 0 and run.verdict(_seen(ground, rows, x, y, to_y)) is Status.STOPPED:
+                reason = Status.STOPPED
+                break
+        return ground.solution(ground.pairs(x.W, y.W, k), tol, rng, reason, run.records)
+
+
+class _Side:
+    """Φ̃ and Φ of one view, with their products with S."""
+
+    def __init__(self, S: Operator, start: Block) -> None:
+        self.S = S
+        self.P = self.SP = np.zeros_like(start)
+        self.W, self.SW = _normalised(start, S @ start)
+
+    def step(self, to: Block, eta: float, fresh: bool = False) -> None:
+        """Φ̃ ← Φ̃ − η(SΦ̃ − to), and normalise; `fresh` if S is another one than in the last step."""
+        SP = self.S @ self.P if fresh else self.SP
+        self.P = self.P - eta * (SP - to)
+        self.SP = self.S @ self.P
+        self.W, self.SW = _normalised(self.P, self.SP)
+
+
+def _sides(
+    ground: Ground, views: tuple[Operator, Operator], k: int, rng: np.random.Generator
+) -> tuple[_Side, _Side]:
+    start_x, start_y = ground.halves(ground.start(k, rng))
+    return _Side(views[0], start_x), _Side(views[1], start_y)
+
+
+def _seen(ground: Ground, rows: NDArray[np.int64], x: _Side, y: _Side, to_y: Block) -> Pairs:
+    """The pairs as the rows of a step see them; to look costs the method nothing."""
+    to_x = ground.problem.S_xy.on_rows(rows) @ y.W
+    blocks = ((x.W, y.W), (to_x, to_y), (x.SW, y.SW))
+    return ground.rotated(*(np.vstack(block) for block in blocks))
+
+
+def _check_step(step: Any) -> None:
+    for eta in step if isinstance(step, tuple) else (step,):
+        if eta is not None:
+            check_positive("step", eta)
+
+
+def _steps(
+    ground: Ground, step: float | tuple[float, float] | None, noise: float
+) -> tuple[float, float]:
+    """η of each view; by default 1/(λ_max + noise·trace)."""
+    if step is not None:
+        return step if isinstance(step, tuple) else (step, step)
+    x, y = (
+        1.0 / (spectral_bounds(metered).upper + noise * float(S.diagonal().sum()))
+        for metered, S in ((ground.S_x, ground.problem.S_x), (ground.S_y, ground.problem.S_y))
+    )
+    return x, y
+
+
+def _step_flops(d: int, k: int) -> float:
+    """Dense work of a step: the Gram matrix, two products with its root, and the update."""
+    return 6.0 * d * k**2 + 4.0 * d * k
+
+
+def _normalised(P: Block, SP: Block) -> tuple[Block, Block]:
+    """P(PᵀSP)^{-½}, and its product with S; directions below rounding stay as short as they are."""
+    M = P.T @ SP
+    weights, U = eigh((M + M.T) / 2)
+    floor = 10 * len(M) * EPS * max(float(weights[-1]), 1e-290)
+    root = (U / np.sqrt(np.maximum(weights, floor))) @ U.T
+    return P @ root, SP @ root
