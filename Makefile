@@ -28,6 +28,7 @@ format: $(VENV)/.lint      ## let ruff rewrite what it can
 
 bench: $(VENV)/.demo       ## the default against peers, growth of the solvers, row kernels; tables and JSON (long)
 	$(BIN)/python benchmarks/default.py
+	$(BIN)/python benchmarks/certificates.py
 	$(BIN)/python benchmarks/row_kernel.py
 	$(BIN)/python benchmarks/solver_table.py
 	$(BIN)/python benchmarks/many_rows.py

@@ -1,6 +1,6 @@
 """How often is `sin_theta_bound` a bound, and how tight is it? Random small problems tell.
 
-Run `python benchmarks/certificates.py [--problems N] [--seed S]`; `make bench-certificates`.
+Run `python benchmarks/certificates.py [--problems N] [--seed S]`.
 """
 
 from __future__ import annotations

@@ -198,6 +198,7 @@ class _Solution:
     cost: Cost
     trace: Trace
     gap_certified: bool = field(default=False, kw_only=True)
+    route: str = field(default="", kw_only=True)
 
     @property
     def converged(self) -> bool:
@@ -214,7 +215,7 @@ class _Solution:
             f"  sin θ      ≤ {self.sin_theta_bound:.2e}\n"
             f"  iterations {len(self.trace)}, passes {self.cost.passes:.4g}, "
             f"{self.cost.seconds:.3g} s"
-        )
+        ) + (f"\n  route      {self.route}" if self.route else "")
 
 
 @dataclass(frozen=True, repr=False)
@@ -233,6 +234,7 @@ class EigenSolution(_Solution):
         the others (by a decomposition, or as a pair of the same block); else a random probe has
         found it, and the bound holds with high probability.
     status, converged, cost, trace : how the run ended, and what it took.
+    route : what was done, where genelin chose the method.
 
     Examples
     --------
@@ -268,6 +270,7 @@ class CCASolution(_Solution):
     gap_certified : whether the next correlation, on which that bound rests, was computed along
         with the others, and not only found by a random probe.
     status, converged, cost, trace : how the run ended, and what it took.
+    route : what was done, where genelin chose the method.
 
     Examples
     --------

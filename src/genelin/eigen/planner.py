@@ -80,7 +80,7 @@ class Route:
     passes: float
     memory: float
     reason: str
-    problem: Pencil | TwoView
+    problem: Any
     method: Any
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -70,11 +71,10 @@ def top_k(
     _check_callback(callback)
     generator = _generator(rng)
     check_pencil(problem, generator)
-    if method is None:
-        method = best_route(problem, k).method
-    solution: EigenSolution = _checked(method)(problem, k, tol, generator, callback)
+    problem, method, route = _settled(method, problem, k)
+    solution: EigenSolution = method(problem, k, tol, generator, callback)
     _warn_if_unconverged(solution, tol)
-    return solution
+    return replace(solution, route=route) if route else solution
 
 
 def top_k_cca(
@@ -138,10 +138,7 @@ def top_k_cca(
     _check_tol(tol)
     _check_callback(callback)
     generator = _generator(rng)
-    if method is None:
-        route = best_route(problem, k)
-        problem, method = cast(TwoView, route.problem), route.method
-    _checked(method)
+    problem, method, route = _settled(method, problem, k)
     for deficiency in problem.deficiencies:
         if deficiency.rank is not None and k > deficiency.rank:
             raise ValueError(
@@ -151,7 +148,7 @@ def top_k_cca(
         warnings.warn(deficiency.message, RankDeficiencyWarning, stacklevel=2)
     solution: CCASolution = method(problem, k, tol, generator, callback)
     _warn_if_unconverged(solution, tol)
-    return solution
+    return replace(solution, route=route) if route else solution
 
 
 def plan_top_k(A: Any, B: Any = None, k: int = 1, *, which: Which = "LM") -> Plan:
@@ -220,12 +217,16 @@ def plan_cca(
     return surveyed(problem, k)
 
 
-def _checked(method: Any) -> Any:
+def _settled(method: Any, problem: Any, k: int) -> tuple[Any, Any, str]:
+    """The problem as it is to be solved, the method, and what to say of it if genelin chose."""
+    if method is None:
+        route = best_route(problem, k)
+        return route.problem, route.method, f"{route.name}: {route.reason}"
     if isinstance(method, type) or not callable(method):
         raise TypeError(
             f"method={method!r} is not an eigen method: pass None, GenELinK(), CCALin() or Dense()"
         )
-    return method
+    return problem, method, ""
 
 
 def _check_k(k: Any, most: int, what: str) -> None:

@@ -16,7 +16,7 @@ from scipy.linalg import svd
 
 from genelin import measures
 from genelin.datasets import Views
-from genelin.eigen.planner import default_method
+from genelin.eigen.planner import best_route
 from genelin.errors import ConvergenceWarning
 from genelin.linalg import orthonormalise
 from genelin.linalg.columns import Block, Vector
@@ -135,18 +135,20 @@ def record_run(
     problem = TwoView(views.X, views.Y, reg, center, form=form)
     truth = _exact(problem, k) if exact is None else exact
     watch = _Watch(TwoView(problem.X, problem.Y, reg, center), k, truth, every)
-    chosen = default_method(problem, k) if method is None else method
+    if method is None:
+        route = best_route(problem, k)
+        problem, method = route.problem, route.method
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the status is on record
-        solution = chosen(problem, k, tol, np.random.default_rng(seed), watch)
+        solution = method(problem, k, tol, np.random.default_rng(seed), watch)
     watch.finish(solution)
     x, y = problem.X, problem.Y
     described = {"n": x.n, "d1": x.d, "d2": y.d, "nonzeros": x.stored + y.stored, "k": k}
     return RunRecord(
         dataset=views.name,
         problem=described | {"reg": list(problem.regs), "center": center, "tol": tol},
-        method=type(chosen).__name__,
-        settings=_settings(chosen),
+        method=type(method).__name__,
+        settings=_settings(method),
         seed=seed,
         points=tuple(watch.points),
         status=solution.status.label,
@@ -158,7 +160,8 @@ def record_run(
 
 
 def _exact(problem: TwoView, k: int) -> CCASolution:
-    solution: CCASolution = default_method(problem, k)(problem, k, 1e-8, np.random.default_rng(0))
+    route = best_route(problem, k)
+    solution: CCASolution = route.method(route.problem, k, 1e-8, np.random.default_rng(0))
     if solution.residuals.max() > 1e-6:
         raise RuntimeError(
             f"the exact answer was not found, {solution.status}: pass a better one as exact="

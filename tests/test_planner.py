@@ -1,0 +1,105 @@
+"""Which route is taken, what a plan says of it, and that top_k follows it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.sparse.linalg import aslinearoperator
+
+from genelin import Davidson, Dense, Pencil, TwoView, plan_cca, plan_top_k, top_k, top_k_cca
+from genelin.eigen import planner
+from genelin.eigen.machine import STOCK, measured, memory_at_hand
+from genelin.eigen.planner import OrDense, best_route, planned
+from genelin.eigen.whitened import WhitenedSVD
+
+
+def wide_views(n, d, nonzeros, seed=0):
+    """Sparse rows; each of `nonzeros` features is one of d."""
+    rng = np.random.default_rng(seed)
+    indptr = np.arange(0, n * nonzeros + 1, nonzeros)
+    return [
+        sparse.csr_array((np.ones(n * nonzeros), rng.integers(0, d, n * nonzeros), indptr), (n, d))
+        for _ in range(2)
+    ]
+
+
+def test_small_problems_are_solved_densely():
+    assert best_route(Pencil(np.eye(300)), 5).method == Dense()
+    X = np.random.default_rng(0).random((50, 40))
+    assert best_route(TwoView(X, X[:, :30], reg=0.1), 5).method == Dense()
+
+
+def test_many_pairs_of_a_large_pencil_are_solved_densely():
+    assert best_route(Pencil(sparse.eye_array(3000)), 1000).method == Dense()
+
+
+def test_operators_without_entries_get_a_budget():
+    A = aslinearoperator(np.diag(np.arange(1.0, 501.0)))
+    assert best_route(Pencil(A), 3).method == OrDense(Davidson(max_applications=1000))
+
+
+def test_large_sparse_pencils_are_iterated():
+    plan = plan_top_k(sparse.diags_array(np.arange(1.0, 20_001.0)), k=3)
+    assert [route.name for route in plan.routes] == ["Davidson", "dense"]
+    assert plan.chosen.method == Davidson()
+
+
+def test_indicators_are_solved_by_their_singular_vectors():
+    X, Y = wide_views(9000, 3000, 1)
+    assert best_route(TwoView(X, Y, reg=1e-3, center=False), 5).method == WhitenedSVD()
+
+
+def test_covariances_are_formed_where_that_is_cheaper():
+    few, many = wide_views(200_000, 3000, 2), wide_views(20_000, 20_000, 30)
+    formed = best_route(TwoView(*few, reg=1e-3), 5)
+    streamed = best_route(TwoView(*many, reg=1e-3), 5)
+    assert (formed.name, streamed.name) == ("covariances formed", "data as operator")
+    assert not formed.problem.S_x.reads
+    assert streamed.problem.S_x.reads
+
+
+def test_the_user_decides_on_forming():
+    views = wide_views(200_000, 3000, 2)
+    for form in (False, True):
+        plan = planned(TwoView(*views, reg=1e-3, form=form), 5, STOCK)
+        names = {route.name for route in plan.routes}
+        assert names == {"dense", "covariances formed" if form else "data as operator"}
+
+
+def test_what_does_not_fit_in_memory_comes_last(monkeypatch):
+    problem = Pencil(sparse.diags_array(np.arange(1.0, 3001.0)))
+    slow = replace(STOCK, entry=1.0)  # an iteration would take for ever
+    assert planned(problem, 3, slow).chosen.name == "dense"
+    monkeypatch.setattr(planner, "memory_at_hand", lambda: 1e7)
+    assert planned(problem, 3, slow).chosen.name == "Davidson"
+
+
+def test_a_plan_prints_routes_and_reasons():
+    text = str(plan_cca(*wide_views(20_000, 5000, 8), k=5, reg=1e-3))
+    lines = text.splitlines()
+    assert lines[0] == "plan for 5 canonical pairs of X (20000 × 5000) and Y (20000 × 5000)"
+    assert lines[1].split() == ["route", "seconds", "passes", "memory", "why"]
+    assert lines[2].startswith("→ ")
+    assert len(lines) == 5
+
+
+@pytest.mark.parametrize("k", [0, 6, 2.5])
+def test_plans_refuse_what_top_k_refuses(k):
+    X = np.random.default_rng(0).random((20, 5))
+    for plan in (lambda: plan_cca(X, X, k), lambda: plan_top_k(np.eye(5), k=k)):
+        with pytest.raises((ValueError, TypeError), match="k="):
+            plan()
+
+
+def test_solutions_say_which_route_was_taken():
+    X = np.random.default_rng(0).random((50, 6))
+    assert top_k_cca(X[:, :3], X[:, 3:], 1).route.startswith("dense: ")
+    assert "route      dense" in str(top_k(np.diag([1.0, 2.0]), k=1))
+    assert top_k(np.diag([1.0, 2.0]), k=1, method=Dense()).route == ""
+
+
+def test_the_machine_is_measured_once():
+    assert measured() is measured()
+    assert min(vars(measured()).values()) > 0
+    assert memory_at_hand() > 0
