@@ -212,6 +212,16 @@ def test_prediction_is_least_squares_on_the_scores():
     assert cca.coef_.shape == (4, 5)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_scores_that_do_not_vary_count_as_zero(dtype):
+    X, Y = (view.astype(dtype) for view in latent(p=3, q=3))
+    cca = CCA(2).fit(X, Y)
+    assert cca.score(np.tile(X[:1] + 0.1, (50, 1)), Y[:50]) == 0
+    U, V = cca.transform(X[50:90], Y[50:90])
+    by_hand = np.mean([np.corrcoef(u, v)[0, 1] for u, v in zip(U.T, V.T, strict=True)])
+    np.testing.assert_allclose(cca.score(X[50:90], Y[50:90]), by_hand, atol=1e-6)
+
+
 def test_one_column_of_y_stays_one():
     X, Y = latent()
     cca = CCA(1).fit(X, Y[:, 0])

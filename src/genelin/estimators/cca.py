@@ -207,7 +207,7 @@ class CCA(
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Count another batch of rows, and find the canonical pairs of all rows so far.
 
-        Views of up to 4096 features keep their means and covariances, so that the result is that
+        Views of up to 2048 features keep their means and covariances, so that the result is that
         of `fit` on all rows. Larger views keep a sample of the rows seen (all of them up to 16
         million stored numbers, then each with the same chance), and every call continues the
         iteration on that sample from where it was: beyond that size the answer is that of the
