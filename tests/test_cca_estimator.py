@@ -693,6 +693,25 @@ def test_wide_streams_improve():
     )
 
 
+def test_full_reservoirs_still_learn(monkeypatch):
+    """A sample of 1500 of 10,000 rows is as good as 1500 rows, wherever they stood."""
+    monkeypatch.setattr("genelin.estimators.cca.MOST_FEATURES", 2)
+    monkeypatch.setattr(Reservoir.__init__, "__defaults__", (1500 * 9,))
+    X, Y = latent(10_000)
+    X[:100], Y[:100] = 0.0, 0.0  # a stream that begins badly
+    problem, exact = TwoView(X, Y), CCA(2).fit(X, Y)
+    streamed, sines = CCA(2, random_state=0), []
+    for rows in np.split(np.arange(10_000), [250, 2000, 5000]):
+        streamed.partial_fit(X[rows], Y[rows])
+        sines.append(measures.sin_theta_x(problem, streamed.x_weights_, exact.x_weights_))
+    assert streamed._stream.counted == 1500
+    assert streamed.n_samples_seen_ == 10_000
+    assert sines[-1] < 0.5 * sines[0]
+    np.testing.assert_allclose(
+        streamed.canonical_correlations_, exact.canonical_correlations_, atol=0.03
+    )
+
+
 def test_a_reservoir_is_fair():
     """Every row has the same chance to be kept, whichever batch it came in."""
     counts = np.zeros(120)
