@@ -366,6 +366,14 @@ def test_wilks_needs_what_it_needs():
         CCA(2).fit(X, Y, np.arange(300.0)).significance()
     with pytest.raises(ValueError, match=r"8 rows are too few.*at least 11"):
         wilks_tests(np.ones(4) / 2, 5, 4, 8)
+    with pytest.raises(ValueError, match="equal weight"):
+        CCA(2).partial_fit(X[:200], Y[:200], np.arange(200.0)).partial_fit(
+            X[200:], Y[200:]
+        ).significance()
+    streamed = CCA(2).partial_fit(X[:200], Y[:200]).partial_fit(X[200:], Y[200:])
+    np.testing.assert_allclose(
+        streamed.significance().f_p, CCA(2).fit(X, Y).significance().f_p, rtol=1e-6
+    )
     wide = np.random.default_rng(0).standard_normal((400, 300))
     with pytest.raises(ValueError, match="n_components=4"):
         CCA(1).fit(wide, Y[np.arange(400) % 300]).significance()

@@ -36,6 +36,7 @@ class Moments:
 
     def __init__(self) -> None:
         self.counted, self.total, self.splits = 0, 0.0, (0, 0)
+        self.weighted = False  # whether any batch had weights
         self.mean: Vector = np.zeros(0)  # of the columns of X and of Y, one after the other
         self.covariance: Block = np.zeros((0, 0))
 
@@ -53,6 +54,7 @@ class Moments:
         self.covariance += np.outer(apart * (share * (1.0 - share)), apart)
         self.mean = self.mean + share * apart
         self.total, self.counted = self.total + total, self.counted + x.counted
+        self.weighted |= x.weights is not None
 
     @property
     def spread(self) -> Vector:
