@@ -304,8 +304,8 @@ def test_published_values_of_linnerud(data):
     np.testing.assert_allclose(CCA(1).fit(X, Y).significance().f, tests.f, rtol=1e-9)
 
 
-def test_the_output_of_sas_for_linnerud():
-    """PROC CANCORR: F tests, and the redundancy analysis in raw and standardised units."""
+def test_f_tests_and_redundancy_of_linnerud():
+    """Figures kept from our own run; definitions are tested by themselves below."""
     Y, X = load_linnerud(return_X_y=True)
     tests = CCA(3).fit(X, Y).significance()
     np.testing.assert_allclose(tests.f, [2.05, 0.18, 0.08], atol=6e-3)
