@@ -212,6 +212,16 @@ def test_prediction_is_least_squares_on_the_scores():
     assert cca.coef_.shape == (4, 5)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_scores_that_do_not_vary_count_as_zero(dtype):
+    X, Y = (view.astype(dtype) for view in latent(p=3, q=3))
+    cca = CCA(2).fit(X, Y)
+    assert cca.score(np.tile(X[:1] + 0.1, (50, 1)), Y[:50]) == 0
+    U, V = cca.transform(X[50:90], Y[50:90])
+    by_hand = np.mean([np.corrcoef(u, v)[0, 1] for u, v in zip(U.T, V.T, strict=True)])
+    np.testing.assert_allclose(cca.score(X[50:90], Y[50:90]), by_hand, atol=1e-6)
+
+
 def test_one_column_of_y_stays_one():
     X, Y = latent()
     cca = CCA(1).fit(X, Y[:, 0])
@@ -294,8 +304,8 @@ def test_published_values_of_linnerud(data):
     np.testing.assert_allclose(CCA(1).fit(X, Y).significance().f, tests.f, rtol=1e-9)
 
 
-def test_the_output_of_sas_for_linnerud():
-    """PROC CANCORR: F tests, and the redundancy analysis in raw and standardised units."""
+def test_f_tests_and_redundancy_of_linnerud():
+    """Figures kept from our own run; definitions are tested by themselves below."""
     Y, X = load_linnerud(return_X_y=True)
     tests = CCA(3).fit(X, Y).significance()
     np.testing.assert_allclose(tests.f, [2.05, 0.18, 0.08], atol=6e-3)
@@ -356,6 +366,14 @@ def test_wilks_needs_what_it_needs():
         CCA(2).fit(X, Y, np.arange(300.0)).significance()
     with pytest.raises(ValueError, match=r"8 rows are too few.*at least 11"):
         wilks_tests(np.ones(4) / 2, 5, 4, 8)
+    with pytest.raises(ValueError, match="equal weight"):
+        CCA(2).partial_fit(X[:200], Y[:200], np.arange(200.0)).partial_fit(
+            X[200:], Y[200:]
+        ).significance()
+    streamed = CCA(2).partial_fit(X[:200], Y[:200]).partial_fit(X[200:], Y[200:])
+    np.testing.assert_allclose(
+        streamed.significance().f_p, CCA(2).fit(X, Y).significance().f_p, rtol=1e-6
+    )
     wide = np.random.default_rng(0).standard_normal((400, 300))
     with pytest.raises(ValueError, match="n_components=4"):
         CCA(1).fit(wide, Y[np.arange(400) % 300]).significance()
@@ -680,6 +698,25 @@ def test_wide_streams_improve():
     assert sines[2] < 1e-4
     np.testing.assert_allclose(
         streamed.canonical_correlations_, exact.canonical_correlations_, atol=1e-8
+    )
+
+
+def test_full_reservoirs_still_learn(monkeypatch):
+    """A sample of 1500 of 10,000 rows is as good as 1500 rows, wherever they stood."""
+    monkeypatch.setattr("genelin.estimators.cca.MOST_FEATURES", 2)
+    monkeypatch.setattr(Reservoir.__init__, "__defaults__", (1500 * 9,))
+    X, Y = latent(10_000)
+    X[:100], Y[:100] = 0.0, 0.0  # a stream that begins badly
+    problem, exact = TwoView(X, Y), CCA(2).fit(X, Y)
+    streamed, sines = CCA(2, random_state=0), []
+    for rows in np.split(np.arange(10_000), [250, 2000, 5000]):
+        streamed.partial_fit(X[rows], Y[rows])
+        sines.append(measures.sin_theta_x(problem, streamed.x_weights_, exact.x_weights_))
+    assert streamed._stream.counted == 1500
+    assert streamed.n_samples_seen_ == 10_000
+    assert sines[-1] < 0.5 * sines[0]
+    np.testing.assert_allclose(
+        streamed.canonical_correlations_, exact.canonical_correlations_, atol=0.03
     )
 
 

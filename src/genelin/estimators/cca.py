@@ -53,6 +53,7 @@ class _Task(NamedTuple):
     means: tuple[Vector, Vector]
     spreads: tuple[Vector, Vector]  # 1 where nothing is divided
     counted: int  # rows behind it
+    weighted: bool  # whether some of them count more than others
 
 
 class CCA(
@@ -207,7 +208,7 @@ class CCA(
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Count another batch of rows, and find the canonical pairs of all rows so far.
 
-        Views of up to 4096 features keep their means and covariances, so that the result is that
+        Views of up to 2048 features keep their means and covariances, so that the result is that
         of `fit` on all rows. Larger views keep a sample of the rows seen (all of them up to 16
         million stored numbers, then each with the same chance), and every call continues the
         iteration on that sample from where it was: beyond that size the answer is that of the
@@ -265,12 +266,8 @@ class CCA(
         (x_mean, y_mean), (x_spread, y_spread) = (
             np.split(part, [x.d]) for part in (stream.mean * self.center, spread)
         )
-        rows, means, spreads = (
-            stream.rows(spread, self.center),
-            (x_mean, y_mean),
-            (x_spread, y_spread),
-        )
-        return _Task(*rows, False, False, means, spreads, stream.counted)
+        rows, counts = stream.rows(spread, self.center), (stream.counted, stream.weighted)
+        return _Task(*rows, False, False, (x_mean, y_mean), (x_spread, y_spread), *counts)
 
     def _task(self, x: Rows, y: Rows, counted: int) -> _Task:
         """To solve for these rows as they are."""
@@ -279,12 +276,12 @@ class CCA(
             np.sqrt(np.where(rows.constant, 1.0, rows.variance)) if self.scale else np.ones(rows.d)
             for rows in (x, y)
         )
-        means, spreads = (x_mean, y_mean), (x_spread, y_spread)
-        return _Task(x, y, self.center, self.scale, means, spreads, counted)
+        means, spreads, weighted = (x_mean, y_mean), (x_spread, y_spread), x.weights is not None
+        return _Task(x, y, self.center, self.scale, means, spreads, counted, weighted)
 
     def _learn(self, task: _Task, previous: CCASolution | None) -> Self:
         """Solve, and copy what was found to attributes."""
-        x, y, center, scale, means, spreads, counted = task
+        x, y, center, scale, means, spreads, counted, _ = task
         with showing(self.verbose, self.tol) as progress, _in_our_words():
             solution = top_k_cca(
                 x,
@@ -319,8 +316,17 @@ class CCA(
         self.n_iter_ = np.full(self.n_components, max(1, len(solution.trace)))
         self.n_samples_seen_ = counted
         self._y_from_x = of_y.from_other
-        self._spectrum = Spectrum.of(task.x, task.y, center, solution, self._regularised, counted)
+        self._spectrum = self._tested(task, solution)
         return self
+
+    def _tested(self, task: _Task, solution: CCASolution) -> Spectrum:
+        """What `significance` needs."""
+        if self.shrinkage is not None or np.any(np.asarray(self.reg) > 0):
+            return Spectrum.refused("reg=0 and no shrinkage")
+        if task.weighted:
+            return Spectrum.refused("rows of equal weight")
+        n = task.counted if self.center else task.counted + 1
+        return Spectrum.of(task.x, task.y, task.center, solution, n)
 
     def _method_for(self, features: tuple[int, int], previous: CCASolution | None) -> Any:
         """The method with the settings of the estimator: where to start, how long to go on."""
@@ -336,10 +342,6 @@ class CCA(
             return method
         able = {field.name for field in fields(method)}
         return replace(method, **{name: new for name, new in changes.items() if name in able})
-
-    @property
-    def _regularised(self) -> bool:
-        return self.shrinkage is not None or bool(np.any(np.asarray(self.reg) > 0))
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))

@@ -239,7 +239,7 @@ def _stream_out(stream: Moments | Reservoir | None) -> tuple[Any, dict[str, Any]
     if stream is None:
         return None, {}
     if isinstance(stream, Moments):
-        header = {"counted": stream.counted, "total": stream.total}
+        header = {name: getattr(stream, name) for name in ("counted", "total", "weighted")}
         return header, {"stream.mean": stream.mean, "stream.covariance": stream.covariance}
     counts = {name: getattr(stream, name) for name in ("seed", "numbers", "seen", "capacity")}
     arrays = {"stream.weights": stream.weights}
@@ -259,7 +259,7 @@ def _stream_in(header: Any, arrays: dict[str, Any], splits: tuple[int, int]) -> 
     if "counted" in header:
         moments, d = Moments(), sum(splits)
         moments.splits, moments.counted = splits, _count(header["counted"], 1)
-        moments.total = float(header["total"])
+        moments.total, moments.weighted = float(header["total"]), bool(header["weighted"])
         if not 0 < moments.total < np.inf:
             raise ValueError(f"a total weight of {moments.total}")
         moments.mean = _array(arrays, "stream.mean", d)

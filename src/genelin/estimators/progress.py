@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +23,8 @@ class Progress:
     ----------
     tol : where the residual is going.
     every : seconds between two plain lines; 0 shows every iteration.
-    rich : False forces plain lines; None asks whether rich is installed and this is a terminal.
+    rich : False forces plain lines, True a bar; None draws a bar in terminals and notebooks.
+        Without rich installed there are plain lines.
 
     Examples
     --------
@@ -38,7 +38,7 @@ class Progress:
 
     def __init__(self, tol: float, every: float = 1.0, rich: bool | None = None) -> None:
         self.tol, self.every = tol, every
-        self._bar = _rich_bar() if rich or (rich is None and sys.stdout.isatty()) else None
+        self._bar = None if rich is False else _rich_bar(always=bool(rich))
         self._task: Any = None
         self._first: float | None = None
         self._last = -np.inf
@@ -111,10 +111,14 @@ def _say(line: str) -> None:
     print(line, flush=True)  # noqa: T201 - what `verbose` asks for
 
 
-def _rich_bar() -> Any:
+def _rich_bar(always: bool) -> Any:
+    """A bar, or None without rich or where it could not be drawn again and again."""
     try:
-        from rich import progress
+        from rich import console, progress
     except ImportError:
+        return None
+    screen = console.Console()
+    if not (always or screen.is_terminal or screen.is_jupyter):
         return None
     columns = (
         progress.TextColumn("{task.description}"),
@@ -122,4 +126,4 @@ def _rich_bar() -> Any:
         progress.TimeElapsedColumn(),
         progress.TextColumn("{task.fields[note]}"),
     )
-    return progress.Progress(*columns)
+    return progress.Progress(*columns, console=screen)

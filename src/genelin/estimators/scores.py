@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from genelin.linalg.columns import Block, Vector, column_dots
+from genelin.linalg.columns import Block, Vector
 from genelin.operators import Rows
 
 __all__ = ["Scores", "mean_correlation", "projected"]
@@ -66,11 +66,20 @@ def mean_correlation(U: Block, V: Block, weights: Vector | None = None) -> float
     -1.0
     """
     weights = np.ones(len(U)) if weights is None else weights
-    root = np.sqrt(weights / weights.sum())[:, None]
-    U, V = (root * (np.asarray(S, np.float64) - root.T**2 @ S) for S in (U, V))
-    spread = np.sqrt(column_dots(U, U) * column_dots(V, V))
-    floor = np.finfo(np.float64).tiny
+    shares = weights / weights.sum()
+    (U, u_spread), (V, v_spread) = (_centred(S, shares) for S in (U, V))
+    alive = (u_spread > 0) & (v_spread > 0)
     correlations = np.divide(
-        column_dots(U, V), spread, out=np.zeros(len(spread)), where=spread > floor
+        shares @ (U * V), u_spread * v_spread, out=np.zeros(len(alive)), where=alive
     )
     return float(np.clip(correlations, -1.0, 1.0).mean())
+
+
+def _centred(S: Block, shares: Vector) -> tuple[Block, Vector]:
+    """Deviations from the mean, and their spread: zero where it is no more than rounding."""
+    rounding = 10 * np.finfo(S.dtype).eps
+    S = S.astype(np.float64)
+    size = np.sqrt(shares @ S**2)
+    S = S - shares @ S
+    spread = np.sqrt(shares @ S**2)
+    return S, np.where(spread > rounding * size, spread, 0.0)

@@ -77,27 +77,25 @@ class Spectrum:
         return wilks_tests(self.correlations, *self.ranks, self.n)
 
     @classmethod
-    def of(
-        cls, x: Rows, y: Rows, center: bool, solution: CCASolution, regularised: bool, n: int
-    ) -> Spectrum:
-        """From a fit to `n` rows; what the solution leaves out is found where that is quick."""
-        refusal = ""
-        if regularised:
-            refusal = "the tests are for reg=0 and no shrinkage: score held-out rows instead"
-        elif x.weights is not None:
-            refusal = "the tests are for rows of equal weight: score held-out rows instead"
-        elif max(x.d, y.d) > TESTED and len(solution.correlations) < min(x.d, y.d):
-            refusal = (
-                f"the tests need all correlations: fit with n_components={min(x.d, y.d)}, or score "
-                "held-out rows instead"
+    def refused(cls, need: str) -> Spectrum:
+        """No tests, for want of what they need."""
+        refusal = f"the tests need {need}: score held-out rows instead"
+        return cls(np.zeros(0), (0, 0), 0, refusal)
+
+    @classmethod
+    def of(cls, x: Rows, y: Rows, center: bool, solution: CCASolution, n: int) -> Spectrum:
+        """From a fit without a ridge; what the solution leaves out is found where that is quick.
+
+        `n` is the number of rows, or one more where they were not centred.
+        """
+        larger, smaller = max(x.d, y.d), min(x.d, y.d)
+        if larger > TESTED and len(solution.correlations) < smaller:
+            return cls.refused(f"all correlations, of a fit with n_components={smaller}")
+        if larger > TESTED and (x.cross_moment is None or larger > SMALL):
+            return cls.refused(
+                f"the ranks of both views, which are found for up to {TESTED} features, or "
+                f"{SMALL} of dense data"
             )
-        elif max(x.d, y.d) > TESTED and (x.cross_moment is None or max(x.d, y.d) > SMALL):
-            refusal = (
-                f"the tests need the ranks of both views, which are found for up to {TESTED} "
-                f"features, or {SMALL} of dense data: score held-out rows instead"
-            )
-        if refusal:
-            return cls(np.zeros(0), (0, 0), n, refusal)
         problem = TwoView(x, y, 0.0, center)
         found = {deficiency.name: deficiency.rank for deficiency in problem.deficiencies}
         p, q = found.get("X") or x.d, found.get("Y") or y.d

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from genelin.operators import Cross, Gram, Rows, as_rows
 
 __all__ = ["MOST_FEATURES", "Moments", "Reservoir"]
 
-MOST_FEATURES = 4096  # of a view, up to which d×d moments are kept: 400 MB for both
+MOST_FEATURES = 2048  # of a view, up to which moments are kept: 134 MB, and 600 MB to solve
 RESERVOIR = 2**24  # stored numbers of both views that a reservoir holds, about: 130 to 200 MB
 
 
@@ -35,23 +36,25 @@ class Moments:
 
     def __init__(self) -> None:
         self.counted, self.total, self.splits = 0, 0.0, (0, 0)
+        self.weighted = False  # whether any batch had weights
         self.mean: Vector = np.zeros(0)  # of the columns of X and of Y, one after the other
         self.covariance: Block = np.zeros((0, 0))
 
     def add(self, x: Rows, y: Rows, total: float) -> None:
         """Count the rows of a batch whose weights sum to `total`."""
-        mean, covariance = np.concatenate([x.mean, y.mean]), _covariance(x, y)
+        mean, d = np.concatenate([x.mean, y.mean]), x.d + y.d
         if self.counted == 0:
-            self.splits, self.mean = (x.d, y.d), np.zeros(x.d + y.d)
-            self.covariance = np.zeros_like(covariance)
+            self.splits, self.mean = (x.d, y.d), np.zeros(d)
+            self.covariance = np.zeros((d, d))
         share = total / (self.total + total)
         apart = mean - self.mean
         self.covariance *= 1.0 - share
-        covariance *= share
-        self.covariance += covariance
+        for rows, columns, block in _covariances(x, y):
+            self.covariance[rows, columns] += share * block
         self.covariance += np.outer(apart * (share * (1.0 - share)), apart)
         self.mean = self.mean + share * apart
         self.total, self.counted = self.total + total, self.counted + x.counted
+        self.weighted |= x.weights is not None
 
     @property
     def spread(self) -> Vector:
@@ -79,11 +82,14 @@ class Moments:
         return as_rows(np.ascontiguousarray(X), "X"), as_rows(np.ascontiguousarray(Y), "y")
 
 
-def _covariance(x: Rows, y: Rows) -> Block:
-    """Covariance of all columns of a batch."""
+def _covariances(x: Rows, y: Rows) -> Iterator[tuple[slice, slice, Block]]:
+    """Covariances of the columns of a batch, block by block, and their places."""
+    of_x, of_y = slice(0, x.d), slice(x.d, None)
     between = Cross(x, y, center=True).dense()
-    S_x, S_y = (Gram(rows, center=True).entries().dense() for rows in (x, y))
-    return np.block([[S_x, between], [between.T, S_y]])
+    yield of_x, of_y, between
+    yield of_y, of_x, between.T
+    yield of_x, of_x, Gram(x, center=True).entries().dense()
+    yield of_y, of_y, Gram(y, center=True).entries().dense()
 
 
 class Reservoir:
