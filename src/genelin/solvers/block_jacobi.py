@@ -106,20 +106,25 @@ def _by_size(blocks: list[NDArray[np.intp]]) -> list[Members]:
 
 def _taken(entries: Entries, members: Members, d: int) -> Block:
     """The diagonal blocks of B for one size, (blocks, size, size); dead features get a one."""
-    size = members.shape[1]
     if sparse.issparse(entries.core):
         blocks = _taken_sparse(entries.core, members, d)
     else:
         blocks = np.asarray(entries.core[members[:, :, None], members[:, None, :]], np.float64)
+    noise = 100 * EPS * np.diagonal(blocks, axis1=1, axis2=2).copy()
     if entries.minus is not None:
         v = entries.minus[members]
         blocks = blocks - v[:, :, None] * v[:, None, :]
-    diagonal = blocks[:, np.arange(size), np.arange(size)]
-    if np.any(diagonal < 0):
-        worst = int(members.ravel()[diagonal.argmin()])
-        raise not_positive_definite(f"diagonal entry {worst} is negative")
-    dead, inside = np.nonzero(diagonal == 0)
-    blocks[dead, inside, inside] = 1.0
+    diagonal = np.diagonal(blocks, axis1=1, axis2=2)
+    dead = diagonal <= noise
+    coupled = np.abs(blocks).sum(axis=2) > np.sqrt(EPS) * np.abs(blocks).max(initial=0.0)
+    if np.any(dead & ((diagonal < -noise) | coupled)):
+        worst = int(members[dead & ((diagonal < -noise) | coupled)][0])
+        raise not_positive_definite(
+            f"diagonal entry {worst} is not positive in a row that is not 0"
+        )
+    which, place = np.nonzero(dead)
+    blocks[which, place] = blocks[which, :, place] = 0.0
+    blocks[which, place, place] = 1.0
     return blocks
 
 

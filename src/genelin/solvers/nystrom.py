@@ -16,6 +16,9 @@ from genelin.solvers.preconditioners import SLACK, Factors, Prepared
 
 __all__ = ["Nystrom"]
 
+SPREAD = 1e-9  # part of the largest eigenvalue below which a direction of the sketch is dropped:
+# M⁻¹ is computed as a difference, whose rounding would reach its own smallest eigenvalue
+
 
 @dataclass(frozen=True)
 class Nystrom:
@@ -57,7 +60,7 @@ class Nystrom:
         scale = 1.0 / np.sqrt(safe)
         mu = operator.lambda_min_bound / float(safe.max())
         U, weights = self._sketched(operator, scale, mu)
-        kept = weights > d * EPS * weights.max(initial=0.0)
+        kept = weights > SPREAD * weights.max(initial=0.0)
         U, weights = U[:, kept], weights[kept] + mu
         rest = float(weights[-1]) if len(weights) else (mu or 1.0)
         W = scale[:, None] * U
