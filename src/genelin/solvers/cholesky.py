@@ -50,15 +50,7 @@ class IncompleteCholesky:
         entries = _sparse_entries(operator, "IncompleteCholesky")
         core, diagonal = _without_dead(entries.core)
         order = _short_rows_first(core)
-        scale = 1.0 / np.sqrt(diagonal[order])
-        lower = sparse.tril(core[order][:, order], format="csr")
-        lower.sum_duplicates()  # sorts the rows too: the diagonal comes last
-        lower.data = lower.data * np.repeat(scale, np.diff(lower.indptr)) * scale[lower.indices]
-        alpha = 0.0
-        while not kernels.incomplete_cholesky(L := lower.copy(), alpha):
-            alpha = max(10 * alpha, 1e-7)
-        spread = 1.0 / float(L.diagonal().min()) ** 2
-        L.data = L.data * np.repeat(1.0 / scale, np.diff(L.indptr))
+        L, spread = _incomplete(core[order][:, order], diagonal[order])
         sizes = abs(L)
         data = Factors(L.data, spread)
 
@@ -133,6 +125,23 @@ def _without_dead(core: Any) -> tuple[Any, Vector]:
         worst = int(np.flatnonzero(dead)[0])
         raise not_positive_definite(f"diagonal entry {worst} is zero in a row that is not")
     return (core + sparse.diags_array(dead.astype(np.float64))).tocsr(), diagonal + dead
+
+
+def _incomplete(core: Any, diagonal: Vector) -> tuple[Any, float]:
+    """L of IC(0), and how far its pivots spread for a core of unit diagonal."""
+    from genelin import kernels
+
+    scale = 1.0 / np.sqrt(diagonal)
+    lower = sparse.tril(core, format="csr")
+    lower.sum_duplicates()  # sorts the rows too: diagonals come last
+    lengths = np.diff(lower.indptr)
+    lower.data = lower.data * np.repeat(scale, lengths) * scale[lower.indices]
+    alpha = 0.0
+    while not kernels.incomplete_cholesky(L := lower.copy(), alpha):
+        alpha = max(10 * alpha, 1e-7)
+    spread = 1.0 / float(L.diagonal().min()) ** 2
+    L.data = L.data * np.repeat(1.0 / scale, lengths)
+    return L, spread
 
 
 def _short_rows_first(core: Any) -> NDArray[np.intp]:
