@@ -2,14 +2,17 @@
 
 from genelin.kernels.products import cross_times, finish, pair_times, times
 from genelin.kernels.steps import dense_steps, sparse_steps
+from genelin.kernels.triangular import cholesky_solve, incomplete_cholesky
 from genelin.kernels.updates import advance, dots, shifted_dots, turn
 
 __all__ = [
     "advance",
+    "cholesky_solve",
     "cross_times",
     "dense_steps",
     "dots",
     "finish",
+    "incomplete_cholesky",
     "pair_times",
     "shifted_dots",
     "sparse_steps",

@@ -2,12 +2,15 @@
 
 from genelin.solvers.agd import AGD
 from genelin.solvers.base import IterativeSolver, LinearSolver, Step, check_count
+from genelin.solvers.block_jacobi import BlockJacobi
 from genelin.solvers.bounds import SpectralBounds, spectral_bounds
 from genelin.solvers.cg import CG
+from genelin.solvers.cholesky import IncompleteCholesky, SparseCholesky
 from genelin.solvers.custom import Custom, as_solver
 from genelin.solvers.direct import Direct
 from genelin.solvers.gd import GD
 from genelin.solvers.minibatch_agd import MinibatchAGD
+from genelin.solvers.nystrom import Nystrom
 from genelin.solvers.preconditioners import Jacobi, Preconditioner
 from genelin.solvers.svrg import ASVRG, SVRG
 
@@ -17,13 +20,17 @@ __all__ = [
     "CG",
     "GD",
     "SVRG",
+    "BlockJacobi",
     "Custom",
     "Direct",
+    "IncompleteCholesky",
     "IterativeSolver",
     "Jacobi",
     "LinearSolver",
     "MinibatchAGD",
+    "Nystrom",
     "Preconditioner",
+    "SparseCholesky",
     "SpectralBounds",
     "Step",
     "as_solver",

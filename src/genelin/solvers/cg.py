@@ -39,8 +39,8 @@ class CG(IterativeSolver):
 
     Parameters
     ----------
-    preconditioner : "auto" (Jacobi where B gives its diagonal), None, or an object such as
-        `solvers.Jacobi()`.
+    preconditioner : "auto" (Jacobi where B gives its diagonal), None, or one of `solvers.Jacobi()`,
+        `BlockJacobi()`, `Nystrom()`, `IncompleteCholesky()`, `SparseCholesky()`.
     max_iter : most steps per solve.
 
     Examples
@@ -59,9 +59,12 @@ class CG(IterativeSolver):
     def __post_init__(self) -> None:
         super().__post_init__()
         chosen = self.preconditioner
+        if isinstance(chosen, type):
+            raise ValueError(f"preconditioner={chosen!r} is a class: pass {chosen.__name__}()")
         if not (chosen is None or chosen == "auto" or hasattr(chosen, "prepare")):
             raise ValueError(
-                f"preconditioner={chosen!r} is not known: pass 'auto', None or solvers.Jacobi()"
+                f"preconditioner={chosen!r} is not known: pass 'auto', None, or an object such as "
+                "solvers.Jacobi() or solvers.Nystrom()"
             )
 
     def _prepare(self, operator: Operator) -> ConjugateState:

@@ -18,7 +18,7 @@ from genelin.operators import Operator
 from genelin.results import LinearSolution
 from genelin.solvers.base import LinearSolver
 
-__all__ = ["Direct"]
+__all__ = ["Direct", "invert"]
 
 Solve = Callable[[Block], Block]
 
@@ -59,7 +59,7 @@ class Direct(LinearSolver):
                 "Direct needs the entries of B, which this operator does not give: pass B as an "
                 "array or a sparse matrix, or use solvers.CG"
             )
-        inverse = _invert(entries.core)
+        inverse = invert(entries.core)
         if entries.minus is not None:
             inverse = _subtract_rank_one(inverse, entries.minus)
         return DirectState(operator, inverse)
@@ -75,7 +75,8 @@ class Direct(LinearSolver):
         return LinearSolution(x0 + state.inverse(r0), 1, met)
 
 
-def _invert(M: Any) -> Solve:
+def invert(M: Any) -> Solve:
+    """M⁻¹ of a dense or sparse matrix, the pseudo-inverse of a singular dense or diagonal one."""
     if not sparse.issparse(M):
         return _invert_dense(M)
     diagonal = M.diagonal()
@@ -83,12 +84,17 @@ def _invert(M: Any) -> Solve:
         return _invert_diagonal(diagonal)
     if np.any(diagonal <= 0):
         raise not_positive_definite(f"diagonal entry {int(np.argmin(diagonal))} is not positive")
-    factor = splu(
-        M.tocsc(),
-        permc_spec="MMD_AT_PLUS_A",
-        diag_pivot_thresh=0.0,
-        options={"SymmetricMode": True},
-    )
+    try:
+        factor = splu(
+            M.tocsc(),
+            permc_spec="MMD_AT_PLUS_A",
+            diag_pivot_thresh=0.0,
+            options={"SymmetricMode": True},
+        )
+    except RuntimeError as error:
+        if "singular" not in str(error):
+            raise
+        raise not_positive_definite("a pivot of its factorisation is zero") from None
     if np.any(factor.U.diagonal() <= 0):  # all pivots of a positive definite matrix are positive
         raise not_positive_definite("a pivot of its factorisation is not positive")
     solve: Solve = factor.solve

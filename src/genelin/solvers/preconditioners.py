@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from genelin.linalg.columns import Block
+from genelin.linalg.columns import Block, Vector
 from genelin.operators import Operator
+from genelin.operators.base import Entries
 
-__all__ = ["Identical", "Jacobi", "Preconditioner", "Prepared"]
+__all__ = ["Factors", "Identical", "Jacobi", "Preconditioner", "Prepared", "entries_of", "perron"]
+
+SLACK = 1e-6  # by which bounds on M, computed in float64, are raised
+SWEEPS = 10  # of the power iteration that sharpens a bound on λ_max(M)
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """M⁻¹ as a function, and the largest eigenvalue of M (so that λ_min(M⁻¹B) ≥ λ_min(B)/it)."""
+    """M⁻¹ as a function of (d, m) blocks, and a number that no eigenvalue of M exceeds.
+
+    M is symmetric and positive definite, so that λ_min(M⁻¹B) ≥ λ_min(B) / largest: certificates
+    of `CG` rest on it. A float32 block gives a float32 block.
+    """
 
     apply: Callable[[Block], Block]
     largest: float
@@ -68,3 +76,40 @@ class Jacobi:
             return R * inverse.astype(R.dtype, copy=False)
 
         return Prepared(apply, float(safe.max()))
+
+
+def entries_of(operator: Operator, name: str) -> Entries:
+    """The entries of B, or an error that says what else there is for an operator without them."""
+    entries = operator.entries()
+    if entries is None:
+        raise ValueError(
+            f"{name} needs the entries of B, which this operator does not give: pass B as an array "
+            "or a sparse matrix, or use solvers.Nystrom(), which needs products only"
+        )
+    return entries
+
+
+class Factors:
+    """An array of a factorisation in the precision of a block, as far as that bears it.
+
+    Single precision would spoil M⁻¹ where the factors spread over more than four digits
+    (`spread`): they stay in double precision then.
+    """
+
+    def __init__(self, array: Any, spread: float) -> None:
+        self._double = array
+        self._single = array.astype(np.float32) if spread < 1e4 else array
+
+    def like(self, R: Block) -> Any:
+        """The array to use with the block R."""
+        return self._single if R.dtype == np.float32 else self._double
+
+
+def perron(times: Callable[[Vector], Vector], d: int) -> float:
+    """A bound on ρ(N) for a nonnegative matrix N: max (Nw)ᵢ/wᵢ, with any w > 0 (Collatz)."""
+    w, bound = np.ones(d), np.inf
+    for _ in range(SWEEPS):
+        Nw = times(w)
+        bound = min(bound, float((Nw / w).max()))
+        w = np.maximum(Nw / Nw.max(), 1e-100)
+    return bound

@@ -1,0 +1,81 @@
+"""Incomplete Cholesky factors in CSR, and solves with them for blocks of columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from genelin.kernels.compiled import compiled, equal, in_threads, threads
+from genelin.kernels.products import _row_spread, _row_times
+
+__all__ = ["cholesky_solve", "incomplete_cholesky"]
+
+LEAST = 1e-8  # pivot, of a matrix with unit diagonal, below which the factor breaks down
+NARROW = 8  # columns that are worth a thread
+
+
+@compiled
+def _factor(data, indices, indptr, alpha, least):
+    """Rows of L over those of a lower triangle, diagonals last; False where a pivot breaks down."""
+    d = len(indptr) - 1
+    row = np.zeros(d)  # L[i, :], spread out
+    for i in range(d):
+        first, last = indptr[i], indptr[i + 1] - 1
+        pivot = (1.0 + alpha) * data[last]
+        for entry in range(first, last):
+            j = indices[entry]
+            total = data[entry]
+            end = indptr[j + 1] - 1
+            for other in range(indptr[j], end):
+                total -= row[indices[other]] * data[other]
+            total /= data[end]
+            row[j] = data[entry] = total
+            pivot -= total * total
+        for entry in range(first, last):
+            row[indices[entry]] = 0.0
+        if not pivot > least:
+            return False
+        data[last] = np.sqrt(pivot)
+    return True
+
+
+def incomplete_cholesky(L: Any, alpha: float) -> bool:
+    """Overwrite L, the lower triangle of a matrix with unit diagonal, by its IC(0) factor.
+
+    Rows are sorted, with their diagonals; those are multiplied by 1 + α first. False where a pivot
+    breaks down: L is of no use then.
+    """
+    return bool(_factor(L.data, L.indices, L.indptr, alpha, LEAST))
+
+
+@compiled
+def _solve(data, indices, indptr, Z):
+    """Overwrite Z by (LLᵀ)⁻¹Z."""
+    d, k = Z.shape
+    T = np.empty((1, k), Z.dtype)
+    for i in range(d):
+        last = indptr[i + 1] - 1
+        _row_times(data, indices, indptr[i], last, Z, T, 0)
+        for q in range(k):
+            Z[i, q] = (Z[i, q] - T[0, q]) / data[last]
+    for i in range(d - 1, -1, -1):
+        last = indptr[i + 1] - 1
+        for q in range(k):
+            Z[i, q] /= data[last]
+            T[0, q] = -Z[i, q]
+        _row_spread(data, indices, indptr[i], last, T, 0, Z)
+
+
+def cholesky_solve(data: Any, indices: Any, indptr: Any, R: Any) -> Any:
+    """(LLᵀ)⁻¹R for a lower triangle L in CSR with its diagonals last; columns share the threads."""
+    k = R.shape[1]
+    Z = np.empty_like(R)
+
+    def share(first: int, last: int) -> None:
+        part = np.array(R[:, first:last], order="C")
+        _solve(data, indices, indptr, part)
+        Z[:, first:last] = part
+
+    in_threads(share, equal(k, max(min(threads(), k // NARROW), 1)))
+    return Z
