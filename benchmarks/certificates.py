@@ -61,7 +61,7 @@ def trial(seed: int) -> dict[str, Any]:
     ranked = np.argsort(-sizes)
     true = sin_theta(found.vectors, vectors[:, ranked[:k]], B)
     gap = sizes[ranked[k - 1]] - sizes[ranked[k]]
-    rho = float(gap / max(abs(sizes[ranked[k - 1]]), 1e-300))
+    rho = float(gap / np.abs(values).max())
     rounding = float(np.linalg.cond(B) * EPS / max(rho, 1e-300))
     return {
         "seed": seed,

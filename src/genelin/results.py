@@ -230,9 +230,9 @@ class EigenSolution(_Solution):
         one also bounds the distance from θ to an eigenvalue.
     sin_theta_bound : bound on the sine of the largest angle between span(vectors) and the true
         space, residual over gap; 1 where no gap is seen.
-    gap_certified : whether the next eigenvalue, on which that bound rests, was computed along with
-        the others (by a decomposition, or as a pair of the same block); else a random probe has
-        found it, and the bound holds with high probability.
+    gap_certified : whether nothing can have been missed before the next eigenvalue, on which that
+        bound rests: all were computed, or counted (by inertia, for a small pencil with entries);
+        else it was found from random starts, and the bound holds with high probability.
     status, converged, cost, trace : how the run ended, and what it took.
     route : what was done, where genelin chose the method.
 
@@ -267,8 +267,7 @@ class CCASolution(_Solution):
         without the ridge (those of uncentred second moments when center=False).
     residuals : (k,) upper bounds on the residual of the pair (φ, ψ)/√2 in the B⁻¹-norm.
     sin_theta_bound : bound on the sines of the angles to the true canonical spaces.
-    gap_certified : whether the next correlation, on which that bound rests, was computed along
-        with the others, and not only found by a random probe.
+    gap_certified : whether all correlations were computed, so that none can have been missed.
     status, converged, cost, trace : how the run ended, and what it took.
     route : what was done, where genelin chose the method.
 

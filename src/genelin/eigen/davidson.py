@@ -227,7 +227,7 @@ class _Run:
         """The end of the budget: nothing is left to verify residuals with."""
         pairs = basis.head(self.k)
         unknown = np.full(len(pairs.theta), np.inf)
-        gap = Gap(0.0, np.inf, np.inf, 0.0, basis.W[:, :0])
+        gap = Gap(0.0, np.inf, np.inf, 0.0, basis.W[:, :0], np.inf)
         return Outcome(pairs, unknown, gap, reason, Trace(self.records), self.referee)
 
     def _start(self, given: Any) -> Block:
@@ -349,7 +349,9 @@ class _Run:
         certain = distance > 10 * uncertainty and np.isfinite(uncertainty)
         if certain and bounds[k] <= CLEAR * distance:
             scales = uncertainty, 1e-6 * largest(theta)
-            return Gap(distance, float(bounds[k]), *scales, checked.W[:, k:], certified=True)
+            error = self.referee.error(pairs, residuals) * (np.sqrt(2.0) if self.split else 1.0)
+            gap = Gap(distance, float(bounds[k]), *scales, checked.W[:, k:], error)
+            return gap if self.split else self.referee.counted(gap, pairs)
         guards = basis.W[:, k : k + 3]
         steps = 60 if distance > 1e-2 * largest(theta) else 2
         if self.split:

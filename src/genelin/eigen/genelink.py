@@ -70,6 +70,7 @@ class GenELinK(Iteration):
             trace=outcome.trace,
             values=values,
             vectors=fix_signs(outcome.basis.W),
+            gap_certified=outcome.gap.certified,
         )
 
     def _start(self, pencil: Pencil, k: int, rng: np.random.Generator) -> Block:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from genelin.eigen.basis import ROUNDING, RitzBasis, magnitudes, start_block
+from genelin.eigen.inertia import count_beyond
 from genelin.linalg import column_dots, column_norms, orthonormalise, rayleigh_ritz
 from genelin.linalg.columns import EPS, Block, Vector
-from genelin.problems import Pencil
+from genelin.problems import SMALL, Pencil
 from genelin.solvers import CG, LinearSolver
 
 __all__ = ["Gap", "Referee"]
 
+NOISE = 30  # units of rounding in an entry of a residual
 STARTS = 8  # random vectors with which the search for the next pair begins
 
 
@@ -30,7 +32,8 @@ class Gap:
     uncertainty : of the k pairs themselves, their residuals and rounding.
     resolution : the distance below which pairs are called equal, however loose the tolerance.
     vectors : the leading Ritz vectors of the complement.
-    certified : whether that pair was iterated along with the k, and not only found by a probe.
+    error : of the k pairs, with the rounding of their residuals: what `sine` divides by the gap.
+    certified : whether exactly k eigenvalues were counted beyond the gap.
     """
 
     distance: float
@@ -38,6 +41,7 @@ class Gap:
     uncertainty: float
     resolution: float
     vectors: Block
+    error: float
     certified: bool = False
 
     @property
@@ -57,8 +61,12 @@ class Gap:
         The Ritz value is within its residual of an eigenvalue; a fifth of the gap is kept back for
         one above it that the search has not told apart yet.
         """
-        surely = 0.8 * (self.distance - self.residual)
-        return min(self.uncertainty / surely, 1.0) if surely > 0 else 1.0
+        return min(self.error / self.surely, 1.0) if self.surely > 0 else 1.0
+
+    @property
+    def surely(self) -> float:
+        """What the gap surely measures, if nothing was missed."""
+        return 0.8 * (self.distance - self.residual)
 
 
 class Referee:
@@ -121,11 +129,11 @@ class Referee:
         sizes = magnitudes(basis.theta, self.pencil.which)
         largest = float(np.abs(basis.theta).max())
         uncertainty = float(np.linalg.norm(residuals)) + ROUNDING * largest
-        scales = uncertainty, 1e-6 * largest
+        scales, error = (uncertainty, 1e-6 * largest), self.error(basis, residuals)
         if k == d:
-            return Gap(np.inf, 0.0, *scales, basis.W[:, :0])
+            return Gap(np.inf, 0.0, *scales, basis.W[:, :0], error, certified=True)
         if not np.isfinite(uncertainty):
-            return Gap(0.0, np.inf, *scales, basis.W[:, :0])
+            return Gap(0.0, np.inf, *scales, basis.W[:, :0], error)
         start = start_block(self.pencil, STARTS, rng)
         if seen is not None:
             start = np.hstack([seen, start[:, : max(STARTS - seen.shape[1], 2)]])
@@ -135,11 +143,40 @@ class Referee:
             E, BE, norms = self._solve(rest)
             distances = sizes[-1] - leading
             nearest = int(distances.argmin())
-            found = Gap(float(distances[nearest]), float(norms[nearest]), *scales, vectors)
+            distance, norm = float(distances[nearest]), float(norms[nearest])
+            found = Gap(distance, norm, *scales, vectors, error)
             settled = np.all(norms <= distances / 50) or found.none
             if settled or search.size >= d - k or not search.expand(E, BE):
                 break
-        return found
+        return self.counted(found, basis)
+
+    def error(self, basis: RitzBasis, residuals: Vector) -> float:
+        """‖R‖ in the B⁻¹-norm, and what rounding may have hidden of it.
+
+        Rounding is bounded through the preconditioner; without one it is taken to grow in that norm
+        as the residual itself does.
+        """
+        noise = NOISE * EPS * (np.abs(basis.AW) + np.abs(basis.BW * basis.theta))
+        solver, state = self._trusted
+        inverse, lowest = solver.approximate_inverse(state), solver.lowest(state)
+        if inverse is not None and lowest > 0:
+            hidden = np.sqrt(np.maximum(column_dots(noise, inverse(noise)), 0.0) / lowest)
+        else:
+            lengths = np.maximum(column_norms(basis.residual), column_norms(noise) / NOISE)
+            hidden = column_norms(noise) * residuals / np.maximum(lengths, 1e-300)
+        return float(np.linalg.norm(residuals) + np.linalg.norm(hidden))
+
+    def counted(self, gap: Gap, basis: RitzBasis) -> Gap:
+        """The gap, certified where the entries of a small pencil allow to count eigenvalues."""
+        if self.pencil.d > SMALL or not 0 < gap.surely < np.inf:
+            return gap
+        sizes = magnitudes(basis.theta, self.pencil.which)
+        beyond = count_beyond(self.pencil, float(sizes.min()) - gap.surely)
+        if beyond is None:
+            return gap
+        if beyond == len(sizes):
+            return replace(gap, certified=True)
+        return replace(gap, distance=min(gap.distance, 0.0))  # one was missed, close to the k-th
 
 
 class _Search:

@@ -70,9 +70,7 @@ class WhitenedSVD:
         bound = sine_bound(np.concatenate([residuals] * 2), gap, float(top[0]))
         status = status_of(residuals, gap, tol, float(top[0]))
         pairs = (top, x_root[:, None] * U, y_root[:, None] * V)
-        return canonical_solution(
-            problem, pairs, residuals, bound, status, meter, gap_certified=True
-        )
+        return canonical_solution(problem, pairs, residuals, bound, status, meter)
 
 
 def is_diagonal(problem: TwoView) -> bool:

@@ -97,6 +97,16 @@ class LinearSolver(ABC):
 
         return apply
 
+    def lowest(self, state: Any) -> float:
+        """About how small λ_min(M⁻¹B) may be, for the M of `approximate_inverse`; 0: unknown."""
+        if isinstance(state, BlockState):
+            return min(self.lowest(inner) for inner in state.states)
+        return self._lowest(state)
+
+    def _lowest(self, state: Any) -> float:
+        """The same for one block."""
+        return 0.0
+
     def _approximate_inverse(self, state: Any) -> Callable[[Block], Block] | None:
         """The same for one block."""
         return None

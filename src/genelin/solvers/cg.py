@@ -78,6 +78,9 @@ class CG(IterativeSolver):
         bounds = spectral_bounds(operator, prepared, steps=60)
         return ConjugateState(operator, prepared, bounds.lower, bounds.upper)
 
+    def _lowest(self, state: ConjugateState) -> float:
+        return state.lower
+
     def _approximate_inverse(self, state: ConjugateState) -> Callable[[Block], Block]:
         return state.prepared.apply
 
