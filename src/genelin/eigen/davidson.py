@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, overload
 
 import numpy as np
@@ -13,9 +13,10 @@ from genelin.eigen.ccalin import canonical_solution, halves, mirrored
 from genelin.eigen.correction import Correctors
 from genelin.eigen.genelink import fix_signs
 from genelin.eigen.iteration import Callback, Meter, Outcome, guarded
+from genelin.eigen.ordering import Ordering
 from genelin.eigen.referee import Gap, Referee
 from genelin.eigen.spaces import SearchSpace, Space, SplitSpace
-from genelin.eigen.start import frequent_start
+from genelin.eigen.start import frequent_start, streams
 from genelin.linalg import column_dots
 from genelin.linalg.columns import Block, Vector
 from genelin.linalg.tall import one_blas_thread
@@ -139,11 +140,30 @@ class Davidson:
         rng: np.random.Generator,
         callback: Callback | None,
     ) -> CCASolution:
+        start = _restricted(self.start, problem)
+        if not streams(problem):
+            return self._solve_pairs(problem, k, tol, rng, callback, start)
+        ordering = Ordering.of(problem)
+        if isinstance(start, tuple):
+            start = ordering.into(*start)
+        callback = ordering.told(callback)
+        found = self._solve_pairs(ordering.problem(problem), k, tol, rng, callback, start)
+        Wx, Wy = ordering.back(found.x_weights, found.y_weights)
+        return replace(found, x_weights=Wx, y_weights=Wy)
+
+    def _solve_pairs(
+        self,
+        problem: TwoView,
+        k: int,
+        tol: float,
+        rng: np.random.Generator,
+        callback: Callback | None,
+        start: Any,
+    ) -> CCASolution:
         meter = Meter(problem.data_size, problem.setup)
         pencil = meter.metered(problem.pencil)
         space = SplitSpace(pencil, self.blocks * self.width(k))
         run = _Run(self, pencil, space, k, tol, meter, rng, callback, problem.semidefinite)
-        start = _restricted(self.start, problem)
         if start is None:
             start = frequent_start(problem, self.width(k), meter.counter)
         outcome = run.outcome(start)

@@ -17,7 +17,7 @@ from genelin.eigen.whitened import WhitenedSVD, is_diagonal
 from genelin.operators import Operator, Rows
 from genelin.problems import SMALL, Pencil, TwoView, estimated_entries, worth_forming
 from genelin.results import EigenSolution, Status
-from genelin.solvers import CG
+from genelin.solvers import CG, IncompleteCholesky
 
 __all__ = ["OrDense", "Plan", "Route", "best_route", "surveyed"]
 
@@ -25,6 +25,7 @@ OPAQUE = 256  # size up to which operators without entries are multiplied out at
 OUTER = 20  # outer iterations that `Davidson` needs, as a rule
 STEPS = Davidson.steps  # and steps of each of its solves where B is not known to be easy
 SPARE = 0.8  # part of the free memory that a route may take
+CERTAIN = 2.0  # a factor in favour of a route whose time is not a guess
 SKINNY = 4.0  # how much slower dense products with few columns are, for each number
 LANCZOS = 20  # products with a diagonal problem for every pair
 
@@ -163,9 +164,14 @@ def _trial_steps(problem: TwoView) -> int:
 
 
 def _ranked(routes: list[Route]) -> tuple[Route, ...]:
-    """Those that fit in memory first, then by time."""
+    """Those that fit in memory first, then by time; that of an iteration may well be longer."""
     free = SPARE * memory_at_hand()
-    return tuple(sorted(routes, key=lambda route: (route.memory > free, route.seconds)))
+
+    def key(route: Route) -> tuple[bool, float]:
+        certain = isinstance(route.method, Dense)
+        return route.memory > free, route.seconds / (CERTAIN if certain else 1.0)
+
+    return tuple(sorted(routes, key=key))
 
 
 # --- Pencils -----------------------------------------------------------------------------------
@@ -326,7 +332,14 @@ def _davidson_route(
     )
     plain = formed == [worth_forming(*pair, problem.form) for pair in _pairs(problem)]
     solved = problem if plain else replace(problem, form=all(formed))
-    return Route(name, seconds, passes, memory, reason, solved, Davidson())
+    return Route(name, seconds, passes, memory, reason, solved, _davidson(problem, formed))
+
+
+def _davidson(problem: TwoView, formed: list[bool]) -> Davidson:
+    """The method, with a better preconditioner where the entries of both covariances are sparse."""
+    if formed[0] and formed[1] and problem.X.is_sparse and problem.Y.is_sparse:
+        return Davidson(solver=CG(preconditioner=IncompleteCholesky()))
+    return Davidson()
 
 
 def _bytes(count: float) -> str:

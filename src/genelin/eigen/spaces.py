@@ -47,12 +47,17 @@ class Space(Protocol):
         ...
 
 
+def _room(rows: int, columns: int) -> Block:
+    """Memory for a block that grows by columns: those that are never filled are never touched."""
+    return np.empty((columns, rows)).T
+
+
 class Basis:
     """Q with QᵀBQ = I, beside BQ, in memory that is taken once."""
 
     def __init__(self, B: Operator, room: int) -> None:
         self.B, self.size = B, 0
-        self._Q, self._BQ = np.empty((2, B.shape[0], room))
+        self._Q, self._BQ = _room(B.shape[0], room), _room(B.shape[0], room)
 
     @property
     def Q(self) -> Block:
@@ -103,7 +108,7 @@ class SearchSpace:
     def __init__(self, pencil: Pencil, room: int) -> None:
         self._pencil, self.most = pencil, min(room, pencil.d)
         self._basis = Basis(pencil.B, self.most)
-        self._AQ, self._H = np.empty((pencil.d, self.most)), np.zeros((self.most, self.most))
+        self._AQ, self._H = _room(pencil.d, self.most), np.zeros((self.most, self.most))
 
     @property
     def size(self) -> int:
@@ -154,7 +159,7 @@ class SplitSpace:
         self._cut = int(blocks[0].shape[0])
         self.most = min(room, max(block.shape[0] for block in blocks))
         self._x, self._y = (Basis(block, min(room, block.shape[0])) for block in blocks)
-        self._to_x, self._to_y = (np.empty((block.shape[0], self.most)) for block in blocks)
+        self._to_x, self._to_y = (_room(block.shape[0], self.most) for block in blocks)
         self._H = np.zeros((self.most, self.most))
 
     @property

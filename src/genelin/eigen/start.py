@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from genelin.eigen.dense import Dense
 from genelin.linalg.columns import Block
 from genelin.operators import Counter, Rows
-from genelin.problems import TwoView
+from genelin.problems import TwoView, worth_forming
 
-__all__ = ["frequent_start"]
+__all__ = ["frequent_start", "streams"]
 
 FREQUENT = 1000  # features of a view that are solved densely
 SHARE = 0.25  # of all entries that they must hold
@@ -34,7 +34,7 @@ def frequent_start(problem: TwoView, k: int, counter: Counter) -> tuple[Block, B
     >>> frequent_start(TwoView(X, X, reg=0.1, form=True), 1, counter)
     """
     views = (problem.X, problem.Y)
-    if not (problem.S_x.reads and problem.S_y.reads and all(rows.is_sparse for rows in views)):
+    if not streams(problem):
         return None
     x, y = (_frequent(rows) for rows in views)
     X, Y = (
@@ -50,6 +50,22 @@ def frequent_start(problem: TwoView, k: int, counter: Counter) -> tuple[Block, B
     Wx, Wy = (np.zeros((d, len(solution.correlations))) for d in problem.splits)
     Wx[x], Wy[y] = solution.x_weights, solution.y_weights
     return Wx, Wy
+
+
+def streams(problem: TwoView) -> bool:
+    """Whether products read sparse rows, because no covariance is formed.
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> X = sparse.eye_array(3, format="csr")
+    >>> streams(TwoView(X, X, reg=0.1, form=False)), streams(TwoView(X, X, reg=0.1, form=True))
+    (True, False)
+    """
+    views = (problem.X, problem.Y)
+    pairs = ((x, y) for x in views for y in views)
+    sparse = all(rows.is_sparse for rows in views)
+    return sparse and not any(worth_forming(*pair, problem.form) for pair in pairs)
 
 
 def _frequent(rows: Rows) -> NDArray[np.intp]:
