@@ -191,7 +191,7 @@ def test_class_pair_features_help_a_linear_classifier():
 )
 def test_sparse_is_dense(settings):
     X, y = sparse_classes(classes=2 if settings["criterion"] == "csp" else 3)
-    dense = GeneralizedEigen(random_state=0).set_params(**settings).fit(X, y)
+    dense = GeneralizedEigen(tol=1e-11, random_state=0).set_params(**settings).fit(X, y)
     for kind in (sparse.csr_array, sparse.csc_matrix):
         other = clone(dense).fit(kind(X), y)
         assert np.abs(other.eigenvalues_ - dense.eigenvalues_).max() < EXACT * 10

@@ -164,8 +164,9 @@ class Davidson:
         pencil = meter.metered(problem.pencil)
         space = SplitSpace(pencil, self.blocks * self.width(k))
         run = _Run(self, pencil, space, k, tol, meter, rng, callback, problem.semidefinite)
-        if start is None:
-            start = frequent_start(problem, self.width(k), meter.counter)
+        if start is None or (isinstance(start, tuple) and start[0].shape[1] < k):
+            frequent = frequent_start(problem, self.width(k), meter.counter)
+            start = frequent if start is None or frequent is None else _beside(start, frequent)
         outcome = run.outcome(start)
         Phi, Psi = problem.lift(*halves(pencil, outcome.basis.W))
         pairs = (outcome.basis.theta, Phi, Psi)
@@ -396,6 +397,12 @@ def _signs(theta: Vector, which: str) -> Vector:
     if which == "LM":
         return np.where(theta < 0, -1.0, 1.0)
     return np.full(len(theta), 1.0 if which == "LA" else -1.0)
+
+
+def _beside(start: tuple[Block, Block], more: tuple[Block, Block]) -> tuple[Block, Block]:
+    """The columns of both, for either view."""
+    x, y = (np.hstack(blocks) for blocks in zip(start, more, strict=True))
+    return x, y
 
 
 def _restricted(given: Any, problem: TwoView) -> Any:

@@ -26,6 +26,7 @@ from sklearn.utils.validation import (
 )
 
 from genelin.eigen.davidson import Davidson
+from genelin.eigen.planner import best_route
 from genelin.eigen.solve import top_k_cca
 from genelin.estimators import persistence
 from genelin.estimators.progress import showing
@@ -35,7 +36,7 @@ from genelin.estimators.statistics import view_statistics
 from genelin.estimators.streaming import MOST_FEATURES, Moments, Reservoir
 from genelin.linalg.columns import Block, Vector
 from genelin.operators import Rows, as_rows
-from genelin.problems import SMALL
+from genelin.problems import TwoView
 from genelin.results import CCASolution
 
 __all__ = ["CCA"]
@@ -291,7 +292,7 @@ class CCA(
                 shrinkage=self.shrinkage,
                 center=center,
                 scale=scale,
-                method=self._method_for((x.d, y.d), previous),
+                method=self._method_for(task, previous),
                 tol=self.tol,
                 rng=self._seed(),
                 callback=progress,
@@ -328,16 +329,18 @@ class CCA(
         n = task.counted if self.center else task.counted + 1
         return Spectrum.of(task.x, task.y, task.center, solution, n)
 
-    def _method_for(self, features: tuple[int, int], previous: CCASolution | None) -> Any:
+    def _method_for(self, task: _Task, previous: CCASolution | None) -> Any:
         """The method with the settings of the estimator: where to start, how long to go on."""
         method, changes = self.method, dict[str, Any]()
         if previous is not None:
             known = len(previous.x_weights), len(previous.y_weights)
-            changes = {"start": previous} if known == features else {}
+            changes = {"start": previous} if known == (task.x.d, task.y.d) else {}
         if self.max_iter is not None:
             changes["max_iter"] = self.max_iter
-        if method is None and changes and max(features) > SMALL:
-            method = Davidson()
+        if method is None and changes:
+            settings = (self.reg, task.center, task.scale, self.shrinkage)
+            chosen = best_route(TwoView(task.x, task.y, *settings), self.n_components).method
+            method = chosen if isinstance(chosen, Davidson) else None
         if not is_dataclass(method) or isinstance(method, type):
             return method
         able = {field.name for field in fields(method)}
