@@ -120,10 +120,7 @@ class TwoView:
                 f"X has {x.n} rows but Y has {y.n}: row i of both must describe the same "
                 "observation"
             )
-        x_weights, y_weights = (
-            np.ones(rows.n) if rows.weights is None else rows.weights for rows in (x, y)
-        )
-        if not np.allclose(x_weights, y_weights, rtol=1e-12):
+        if not _same_weights(x, y):
             raise ValueError("X and Y have different row weights: give both the same")
         if x.counted < 2 and self.center:
             raise ValueError("X and Y have a single row: nothing is left after centring")
@@ -272,6 +269,13 @@ class TwoView:
         parts = ((self.S_x, self.X.stored), (self.S_y, self.Y.stored), (self.S_xy, self.data_size))
         reads = sum(stored for operator, stored in parts if operator.setup_flops)
         return reads / self.data_size, sum(operator.setup_flops for operator, _ in parts)
+
+
+def _same_weights(x: Rows, y: Rows) -> bool:
+    if x.weights is None and y.weights is None:
+        return True
+    a, b = (np.ones(rows.n) if rows.weights is None else rows.weights for rows in (x, y))
+    return bool(np.allclose(a, b, rtol=1e-12))
 
 
 def worth_forming(x: Rows, y: Rows, form: bool | None) -> bool:

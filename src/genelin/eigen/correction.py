@@ -18,6 +18,7 @@ from genelin.problems import Pencil
 
 __all__ = ["Correction", "Correctors"]
 
+LONG = 5e7  # flops of a product from which on float32 and fused products pay
 Inverse = Callable[[Block], Block]
 Positions = NDArray[np.intp]
 
@@ -37,16 +38,22 @@ class Correctors:
     ----------
     pencil : A and B.
     inverse : M⁻¹ ≈ B⁻¹, the preconditioner.
+    columns : of a block, about: short work is done in float64, without kernels of its own that
+        would have to be compiled first.
     """
 
-    def __init__(self, pencil: Pencil, inverse: Inverse) -> None:
-        low_A, low_B = pencil.A.lowered(), pencil.B.lowered()
+    def __init__(self, pencil: Pencil, inverse: Inverse, columns: int) -> None:
+        low_A: Operator | None = None
+        low_B: Operator | None = None
+        long = columns * (pencil.A.flops + pencil.B.flops) > LONG
+        if long:
+            low_A, low_B = pencil.A.lowered(), pencil.B.lowered()
         self._inverse = inverse
         self._A, self._B = pencil.A, pencil.B
         self._dtype: np.dtype[Any] = np.dtype(np.float64)
         if low_A is not None and low_B is not None:
             self._A, self._B, self._dtype = low_A, low_B, np.dtype(np.float32)
-        self._at_once = self._A.pencil_product(self._B)
+        self._at_once = self._A.pencil_product(self._B) if long else None
 
     def plain(self, R: Block, enough: float, steps: int) -> Correction:
         """T ≈ B⁻¹R: what one warm-started step of GenELin adds to WΓ."""

@@ -204,7 +204,9 @@ class _Run:
         self.state = self.solver.init(pencil.B)
         self.referee = Referee(pencil, self.solver, self.state)
         self.inverse = self.solver.approximate_inverse(self.state)
-        self.correctors = None if self.inverse is None else Correctors(pencil, self.inverse)
+        self.correctors = (
+            None if self.inverse is None else Correctors(pencil, self.inverse, self.width)
+        )
         self.records: list[Record] = []
         self.effort, self.steps, self.recent = settings.reduction, settings.steps, list[float]()
         self.distrust, self.best, self.since, self.tries = 2.0, np.inf, 0, 0

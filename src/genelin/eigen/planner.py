@@ -160,7 +160,7 @@ def _trial_steps(problem: TwoView) -> int:
     inverse = cg.approximate_inverse(cg.init(pencil.B))
     if inverse is None:
         return STEPS
-    return Correctors(pencil, inverse).plain(pencil.A @ W, Davidson.reduction, STEPS).steps
+    return Correctors(pencil, inverse, 2).plain(pencil.A @ W, Davidson.reduction, STEPS).steps
 
 
 def _ranked(routes: list[Route]) -> tuple[Route, ...]:

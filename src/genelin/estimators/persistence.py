@@ -86,6 +86,8 @@ def save(cca: Any, path: str | Path) -> None:
         "seen": int(cca.n_samples_seen_),
         "status": solution.status.name,
         "sin_theta_bound": float(solution.sin_theta_bound),
+        "gap_certified": bool(solution.gap_certified),
+        "route": str(solution.route),
         "cost": [float(getattr(solution.cost, field.name)) for field in fields(Cost)],
         "spectrum": [*map(int, spectrum.ranks), int(spectrum.n), spectrum.refusal],
         "stream": stream,
@@ -148,6 +150,8 @@ def _solution(header: Any, arrays: dict[str, Any], sizes: dict[str, int]) -> CCA
     ritz = _array(arrays, "ritz_values", length, arrays["ritz_values"].shape[1], finite=False)
     return CCASolution(
         sin_theta_bound=float(header["sin_theta_bound"]),
+        gap_certified=bool(header["gap_certified"]),
+        route=_text(header["route"]),
         status=Status[header["status"]],
         cost=Cost(passes, int(applications), flops, seconds),
         trace=Trace([_record(row, values) for row, values in zip(table, ritz, strict=True)]),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from genelin.kernels.compiled import balanced, compiled, equal, in_threads, threads
+from genelin.kernels.compiled import balanced, compiled, equal, in_threads, inlined, threads
 from genelin.kernels.lanes import add_product, fetch, load, store, zeros
 
 __all__ = ["cross_times", "finish", "pair_times", "times"]
@@ -14,7 +14,7 @@ __all__ = ["cross_times", "finish", "pair_times", "times"]
 AHEAD = 16  # entries between asking for a row of a block and using it
 
 
-@compiled
+@inlined
 def _times8(data, indices, low, high, V, q, out, i):
     total = zeros(V, 8)
     for entry in range(low, high):
@@ -22,7 +22,7 @@ def _times8(data, indices, low, high, V, q, out, i):
     store(out, i, q, total)
 
 
-@compiled
+@inlined
 def _times4(data, indices, low, high, V, q, out, i):
     total = zeros(V, 4)
     for entry in range(low, high):
@@ -30,7 +30,7 @@ def _times4(data, indices, low, high, V, q, out, i):
     store(out, i, q, total)
 
 
-@compiled
+@inlined
 def _times1(data, indices, low, high, V, q, out, i):
     total = zeros(V, 1)
     for entry in range(low, high):
@@ -38,7 +38,7 @@ def _times1(data, indices, low, high, V, q, out, i):
     store(out, i, q, total)
 
 
-@compiled
+@inlined
 def _row_times(data, indices, low, high, V, out, i):
     """Row i of `out` is the row of X between low and high, times V."""
     k = V.shape[1]
@@ -57,7 +57,7 @@ def _times(data, indices, indptr, V, out, first, last):
         _row_times(data, indices, indptr[i], indptr[i + 1], V, out, i)
 
 
-@compiled
+@inlined
 def _spread8(data, indices, low, high, T, i, q, out):
     part = load(T, i, q, 8)
     for entry in range(low, high):
@@ -65,7 +65,7 @@ def _spread8(data, indices, low, high, T, i, q, out):
         store(out, j, q, add_product(load(out, j, q, 8), data[entry], part))
 
 
-@compiled
+@inlined
 def _spread4(data, indices, low, high, T, i, q, out):
     part = load(T, i, q, 4)
     for entry in range(low, high):
@@ -73,7 +73,7 @@ def _spread4(data, indices, low, high, T, i, q, out):
         store(out, j, q, add_product(load(out, j, q, 4), data[entry], part))
 
 
-@compiled
+@inlined
 def _spread1(data, indices, low, high, T, i, q, out):
     part = load(T, i, q, 1)
     for entry in range(low, high):
@@ -81,7 +81,7 @@ def _spread1(data, indices, low, high, T, i, q, out):
         store(out, j, q, add_product(load(out, j, q, 1), data[entry], part))
 
 
-@compiled
+@inlined
 def _row_spread(data, indices, low, high, T, i, out):
     """Add the outer product of the row of X between low and high with row i of T to `out`."""
     k = T.shape[1]
@@ -93,7 +93,7 @@ def _row_spread(data, indices, low, high, T, i, out):
         _spread1(data, indices, low, high, T, i, q, out)
 
 
-@compiled
+@inlined
 def _ask(indices, low, high, last, V):
     """Fetch the rows of V that are needed a few entries later."""
     for entry in range(low, high):
