@@ -308,13 +308,17 @@ def estimated_entries(x: Rows, y: Rows, sample: int = 20_000) -> float:
 
 
 def _estimate(x: Rows, y: Rows, sample: int) -> float:
-    chosen = np.sort(np.random.default_rng(0).permutation(x.n)[:sample])
+    if x.single and y.single:
+        return float(x.d if y is x else min(x.stored, y.stored))
+    chosen = np.arange(x.n)
+    if x.n > sample:
+        chosen = np.unique(np.random.default_rng(0).integers(0, x.n, sample))
     fewer = chosen[::4]
     less, more = (float((x.matrix[rows].T @ y.matrix[rows]).nnz) for rows in (fewer, chosen))
     if x.n <= sample or less == 0:
         return more
     growth = np.log(max(more / less, 1.0)) / np.log(len(chosen) / len(fewer))
-    return float(min(more * (x.n / sample) ** growth, float(x.d) * y.d))
+    return float(min(more * (x.n / len(chosen)) ** growth, float(x.d) * y.d))
 
 
 def _pair(value: Any, name: str, highest: float) -> tuple[float, float]:

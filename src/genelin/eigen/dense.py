@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import overload
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular, svd
+from scipy.linalg import LinAlgError, eigh, solve_triangular, svd
 
 from genelin.eigen.basis import ROUNDING, magnitudes
 from genelin.eigen.ccalin import canonical_solution
@@ -145,7 +145,7 @@ def _whitening(B: Block) -> Block:
     """T with TᵀBT = I: inverse Cholesky factor of the Jacobi-scaled B, or its range if singular."""
     scaled, scale = unit_diagonal(B)
     try:
-        L = cholesky(scaled, lower=True, check_finite=False)
+        L = np.linalg.cholesky(scaled)  # by the BLAS whose threads are awake from the products
         if np.diagonal(L).min() > np.sqrt(10 * EPS):
             inverse: Block = solve_triangular(L, np.diag(scale), lower=True, check_finite=False)
             return inverse.T

@@ -424,27 +424,40 @@ def _accumulate(x: Rows, y: Rows, x_mean: Vector | None, y_mean: Vector | None) 
     return moment
 
 
+def _sample_mean(rows: Rows, sample: int = 1000) -> Vector:
+    """The mean of rows at equal distances; of data, it is within √(n/sample) deviations of μ."""
+    part = rows.matrix[:: max(rows.n // sample, 1)]
+    return np.asarray(np.mean(part, axis=0, dtype=np.float64))
+
+
 def central_moments(x: Rows, y: Rows) -> Block:
     """The cross-moment of two dense views about their means; each keeps its own moment too.
 
-    One sweep over the rows after the means, and every block of them is centred once; what is
-    known from an earlier call is not computed again.
+    One sweep over the rows, and every block of them is centred once: about the mean of some rows,
+    which is close to the mean of all, so that the difference can be subtracted afterwards without
+    cancellation. What is known from an earlier call is not computed again.
     """
     if x.cross_moment is not None and x.cross_moment[0] is y:
         return x.cross_moment[1]
-    moments = np.zeros((x.d, x.d)), np.zeros((y.d, y.d)), np.zeros((x.d, y.d))
-    for start, stop in x.limits(x.d + 2 * y.d):
-        a, b = (rows.matrix[start:stop] - rows.mean for rows in (x, y))
-        wa, wb = a, b
-        if x.weights is not None:
-            wa, wb = (part * x.weights[start:stop, None] for part in (a, b))
-        for moment, left, right in zip(moments, (wa, wb, wa), (a, b, b), strict=True):
-            moment += left.T @ right
-    for moment in moments:
-        moment /= x.n
-    x.central_moment, y.central_moment = moments[:2]
-    x.cross_moment = (y, moments[2])
-    return moments[2]
+    both, cut, d = (x, y), x.d, x.d + y.d
+    centre = np.concatenate([_sample_mean(rows) for rows in both])
+    moment, total, room = np.zeros((d, d)), np.zeros(d), np.empty(0)
+    for start, stop in x.limits(d):
+        if room.size < (stop - start) * d:
+            room = np.empty((stop - start) * d)
+        Z = room[: (stop - start) * d].reshape(stop - start, d)
+        for rows, part in zip(both, (slice(0, cut), slice(cut, d)), strict=True):
+            np.subtract(rows.matrix[start:stop], centre[part], out=Z[:, part])
+        weights = np.ones(stop - start) if x.weights is None else x.weights[start:stop]
+        moment += Z.T @ (Z if x.weights is None else Z * weights[:, None])
+        total += weights @ Z
+    shift = total / x.n
+    moment = moment / x.n - np.outer(shift, shift)
+    x.mean, y.mean = np.split(centre + shift, [cut])
+    parts = ((slice(0, cut),) * 2, (slice(cut, d),) * 2, (slice(0, cut), slice(cut, d)))
+    x.central_moment, y.central_moment, cross = (moment[part].copy() for part in parts)
+    x.cross_moment = (y, cross)
+    return cross
 
 
 def _product(x_rows: RowBlock, y_rows: RowBlock) -> Block:
