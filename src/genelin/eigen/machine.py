@@ -27,7 +27,7 @@ class Profile:
     sweep : a stored entry of sparse rows and a column, in the fused product with XᵀX.
     entry : a stored entry of a sparse matrix and a column, in a plain product.
     form : a multiplication in forming a sparse XᵀX.
-    touch : a byte of memory that is used for the first time.
+    touch : a byte of memory that is written.
     """
 
     multiply: float
@@ -38,7 +38,7 @@ class Profile:
     touch: float
 
 
-STOCK = Profile(4e-11, 5e-10, 1.2e-9, 5e-10, 1e-8, 1e-9)  # two cores of a server
+STOCK = Profile(4e-11, 5e-10, 1.2e-9, 5e-10, 1e-8, 2e-10)  # two cores of a server
 
 
 def memory_at_hand() -> float:

@@ -26,6 +26,7 @@ OUTER = 20  # outer iterations that `Davidson` needs, as a rule
 STEPS = Davidson.steps  # and steps of each of its solves where B is not known to be easy
 SPARE = 0.8  # part of the free memory that a route may take
 CERTAIN = 2.0  # a factor in favour of a route whose time is not a guess
+UPDATED = 120.0  # bytes of memory that a step of a solve goes through for every number of a block
 SKINNY = 4.0  # how much slower dense products with few columns are, for each number
 LANCZOS = 20  # products with a diagonal problem for every pair
 
@@ -208,7 +209,7 @@ def _iterative(problem: Pencil, k: int, profile: Profile) -> Route:
     width = Davidson.width(k)
     applications = OUTER * (1 + STEPS) * width
     seconds = applications * _per_column(problem, profile)
-    seconds += _basis_seconds(problem.d, width, profile)
+    seconds += _basis_seconds(problem.d, width, STEPS, profile)
     reason = f"about {OUTER} outer iterations of {STEPS} steps on {width} columns"
     memory, passes = _basis_memory(problem.d, width), OUTER * (1.0 + STEPS)
     return Route("Davidson", seconds, passes, memory, reason, problem, Davidson())
@@ -227,10 +228,11 @@ def _is_dense(operator: Operator) -> bool:
     return entries is not None and isinstance(entries.core, np.ndarray)
 
 
-def _basis_seconds(d: float, width: int, profile: Profile) -> float:
-    """Products with the basis in all outer iterations, and the first use of its memory."""
+def _basis_seconds(d: float, width: int, steps: int, profile: Profile) -> float:
+    """Products with the basis in all outer iterations, and updates of blocks in all steps."""
     products = OUTER * 8 * d * width * (width * Davidson.blocks / 2) * profile.multiply
-    return products + _basis_memory(d, width) * profile.touch
+    updates = OUTER * steps * UPDATED * d * width * profile.touch
+    return products + updates + _basis_memory(d, width) * profile.touch
 
 
 def _basis_memory(d: float, width: int) -> float:
@@ -319,7 +321,7 @@ def _davidson_route(
     chosen = [moment for moment, is_formed in zip(moments, formed, strict=True) if is_formed]
     rest = [moment for moment in moments if moment not in chosen]
     streamed = moments[:2] if len(rest) == 3 else rest  # all three take one sweep
-    seconds = _basis_seconds(d, width, profile) + sum(moment.forming for moment in chosen)
+    seconds = _basis_seconds(d, width, steps, profile) + sum(moment.forming for moment in chosen)
     seconds += products * sum(moment.formed for moment in chosen)
     seconds += products * sum(moment.streamed for moment in streamed)
     memory = _basis_memory(d, width) + 24 * sum(moment.entries for moment in chosen)
