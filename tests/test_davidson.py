@@ -280,3 +280,23 @@ def test_views_in_the_order_of_frequency_give_the_same_answer() -> None:
     last = seen[len(streamed.trace) - 1]  # what the callback saw is in the order of the data
     assert np.linalg.matrix_rank(np.hstack([whole, last]), tol=1e-3) == 5
     assert len(solved(False, Davidson(start=streamed), 1e-8).trace) == 1
+
+
+@pytest.mark.filterwarnings("ignore::genelin.errors.RankDeficiencyWarning")
+@pytest.mark.parametrize("center", [True, False])
+def test_streamed_views_of_deficient_rank(center: bool) -> None:
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((400, 30), density=0.3, rng=rng, format="csr")
+    X = sparse.hstack([X, X[:, :5]], format="csr")
+    Y = (X[:, :12] @ rng.random((12, 12)) + rng.standard_normal((400, 12))) * (X[:, :12] != 0)
+    settings = {"k": 3, "form": False, "center": center, "tol": 1e-9}
+    found = top_k_cca(X, sparse.csr_array(Y), **settings, method=Davidson())
+    exact = top_k_cca(X, sparse.csr_array(Y), **settings, method=Dense())
+    np.testing.assert_allclose(found.correlations, exact.correlations, atol=1e-9)
+    pair = (found.x_weights, found.y_weights)
+    for start in (found, pair, np.vstack(pair)):
+        method = Davidson(start=start)
+        again = top_k_cca(X, sparse.csr_array(Y), **settings | {"tol": 1e-8}, method=method)
+        assert len(again.trace) == 1
+    with pytest.raises(ValueError, match="35 features of X"):
+        top_k_cca(X, sparse.csr_array(Y), **settings, method=Davidson(start=np.ones((9, 2))))

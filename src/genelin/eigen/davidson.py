@@ -140,11 +140,11 @@ class Davidson:
         rng: np.random.Generator,
         callback: Callback | None,
     ) -> CCASolution:
-        start = _restricted(self.start, problem)
+        start = _halved(self.start, problem)
         if not streams(problem):
             return self._solve_pairs(problem, k, tol, rng, callback, start)
         ordering = Ordering.of(problem)
-        if isinstance(start, tuple):
+        if start is not None:
             start = ordering.into(*start)
         callback = ordering.told(callback)
         found = self._solve_pairs(ordering.problem(problem), k, tol, rng, callback, start)
@@ -158,15 +158,17 @@ class Davidson:
         tol: float,
         rng: np.random.Generator,
         callback: Callback | None,
-        start: Any,
+        start: tuple[Block, Block] | None,
     ) -> CCASolution:
         meter = Meter(problem.data_size, problem.setup)
         pencil = meter.metered(problem.pencil)
         space = SplitSpace(pencil, self.blocks * self.width(k))
         run = _Run(self, pencil, space, k, tol, meter, rng, callback, problem.semidefinite)
-        if start is None or (isinstance(start, tuple) and start[0].shape[1] < k):
+        if start is None or start[0].shape[1] < k:
             frequent = frequent_start(problem, self.width(k), meter.counter)
             start = frequent if start is None or frequent is None else _beside(start, frequent)
+        if start is not None:
+            start = problem.restrict(*start)
         outcome = run.outcome(start)
         Phi, Psi = problem.lift(*halves(pencil, outcome.basis.W))
         pairs = (outcome.basis.theta, Phi, Psi)
@@ -407,12 +409,22 @@ def _beside(start: tuple[Block, Block], more: tuple[Block, Block]) -> tuple[Bloc
     return x, y
 
 
-def _restricted(given: Any, problem: TwoView) -> Any:
-    """A start for two views, in the coordinates in which they are solved."""
+def _halved(given: Any, problem: TwoView) -> tuple[Block, Block] | None:
+    """A start for two views as one block for each."""
+    if given is None:
+        return None
     if isinstance(given, CCASolution):
         given = (given.x_weights, given.y_weights)
-    fits = isinstance(given, tuple) and tuple(len(W) for W in given) == problem.splits
-    return problem.restrict(*given) if fits else given
+    if not isinstance(given, tuple):
+        given = np.split(np.asarray(given, dtype=np.float64), [problem.splits[0]])
+    x, y = (np.asarray(W, dtype=np.float64) for W in given)
+    shapes = [(len(W), W.shape[1:]) for W in (x, y)]
+    if shapes != [(d, x.shape[1:]) for d in problem.splits] or x.ndim != 2:
+        raise ValueError(
+            f"start has blocks of shape {x.shape} and {y.shape}: it must be a solution, or columns "
+            f"for the {problem.splits[0]} features of X and the {problem.splits[1]} of Y"
+        )
+    return x, y
 
 
 def _vectors(given: Any, pencil: Pencil) -> Block:
