@@ -245,10 +245,22 @@ class Cross(Operator):
         return _scaled(to_x, x_factors), _scaled(to_y, y_factors)
 
     def _stream(self, Ux: Block, Uy: Block) -> tuple[Block, Block]:
-        """Through the rows."""
+        """Through the rows: sparse ones in a sweep for either half, others in blocks for both."""
         x_mean, y_mean = self._means
-        to_x = _streamed(self.x, self.y, x_mean, y_mean, Uy)
-        return to_x, _streamed(self.y, self.x, y_mean, x_mean, Ux)
+        columns = max(Ux.shape[1], Uy.shape[1])
+        if in_one_sweep(self.x, self.y, columns):
+            to_x = _streamed(self.x, self.y, x_mean, y_mean, Uy)
+            return to_x, _streamed(self.y, self.x, y_mean, x_mean, Ux)
+        to_x = np.zeros((self.shape[0], Uy.shape[1]), self.dtype)
+        to_y = np.zeros((self.shape[1], Ux.shape[1]), self.dtype)
+        for start, stop in _shorter(self.x, self.y, columns).limits(columns):
+            x_rows = self.x.block(start, stop, x_mean)
+            y_rows = self.y.block(start, stop, y_mean)
+            if Uy.shape[1]:
+                to_x += cross_times(x_rows, y_rows, Uy)
+            if Ux.shape[1]:
+                to_y += cross_times(y_rows, x_rows, Ux)
+        return to_x / self.x.n, to_y / self.x.n
 
     def _multiply(self, Ux: Block, Uy: Block) -> tuple[Block, Block]:
         """By the formed matrix."""
@@ -396,6 +408,11 @@ class Sweep:
         return self._room[:size].reshape(threads(), *shape)
 
 
+def _shorter(x: Rows, y: Rows, columns: int) -> Rows:
+    """The view that is read in shorter blocks."""
+    return min((x, y), key=lambda rows: next(rows.limits(columns))[1])
+
+
 def _streamed(x: Rows, y: Rows, x_mean: Any, y_mean: Any, U: Block) -> Block:
     """(X − 1μ_xᵀ)ᵀ(Y − 1μ_yᵀ)U/n, in blocks short enough for what is kept of their rows."""
     out: Block
@@ -404,8 +421,7 @@ def _streamed(x: Rows, y: Rows, x_mean: Any, y_mean: Any, U: Block) -> Block:
         out /= x.n
         return out
     out = np.zeros((x.d, U.shape[1]), U.dtype)
-    shorter = min((x, y), key=lambda rows: next(rows.limits(U.shape[1]))[1])
-    for start, stop in shorter.limits(U.shape[1]) if U.shape[1] else ():
+    for start, stop in _shorter(x, y, U.shape[1]).limits(U.shape[1]) if U.shape[1] else ():
         x_rows = x.block(start, stop, x_mean)
         out += cross_times(x_rows, x_rows if y is x else y.block(start, stop, y_mean), U)
     out /= x.n
