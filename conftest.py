@@ -1,14 +1,18 @@
 """Run the Python blocks of the README and the documentation as tests."""
 
 import os
+from doctest import ELLIPSIS, NORMALIZE_WHITESPACE
 
 from hypothesis import HealthCheck, settings
 from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
 
 pytest_collect_file = Sybil(
-    parsers=[PythonCodeBlockParser()], patterns=["README.md", "docs/*.md"]
+    parsers=[PythonCodeBlockParser(doctest_optionflags=ELLIPSIS | NORMALIZE_WHITESPACE)],
+    patterns=["README.md", "docs/*.md"],
 ).pytest()
+
+collect_ignore_glob = ["docs/*.py", "docs/_*", "docs/gallery/*"]
 
 settings.register_profile(
     "genelin",

@@ -1,12 +1,16 @@
-"""Word vectors from consecutive words, as in the paper's experiment on the Penn Treebank.
+"""Word vectors from consecutive words
+===================================
+
+The paper's experiment on the Penn Treebank, with a text that is written by a small grammar.
 
 Row i of X says which word stands at place i of a text, row i of Y which word follows. Both are
 indicators with one 1 per row; their covariances are diagonal, and canonical weights place words
-that are followed by similar words next to each other. The text is written by a small grammar.
+that are followed by similar words next to each other.
 """
 
 import numpy as np
 from scipy import sparse
+from sklearn.decomposition import PCA
 from sklearn.preprocessing import normalize
 
 from genelin import CCA
@@ -51,6 +55,20 @@ def indicators(ids, size):
     return sparse.csr_array((np.ones(n), (np.arange(n), ids)), shape=(n, size))
 
 
+def draw(vectors, words, kinds):
+    """Words by the two main directions of their vectors, in the colour of their kind."""
+    import matplotlib.pyplot as plt
+
+    _, axes = plt.subplots(figsize=(8, 5.5), layout="constrained")
+    points = PCA(2).fit_transform(vectors)
+    colours = np.unique(kinds, return_inverse=True)[1]
+    axes.scatter(*points.T, c=colours, cmap="tab10", vmax=9, s=15)
+    for point, word, colour in zip(points, words, colours, strict=True):
+        axes.annotate(word, point, fontsize=8, color=plt.cm.tab10(colour))
+    axes.set(title="Words that are used alike lie together", xticks=[], yticks=[])
+    plt.show()
+
+
 def main():
     """Learn vectors, print the nearest words of some, and count neighbours of the same kind."""
     words = text(20_000, np.random.default_rng(0))
@@ -73,6 +91,7 @@ def main():
     alone = ~np.isin(kinds, ["end", "that"])
     same = (kinds[nearest] == kinds[:, None])[alone]
     print(f"neighbours of the same kind: {same.mean():.3f}")
+    draw(vectors[alone], vocabulary[alone], kinds[alone])
 
 
 if __name__ == "__main__":
