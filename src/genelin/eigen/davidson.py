@@ -141,7 +141,7 @@ class Davidson:
         callback: Callback | None,
     ) -> CCASolution:
         start = _halved(self.start, problem)
-        if not streams(problem):
+        if not (problem.X.at_hand and streams(problem)):
             return self._solve_pairs(problem, k, tol, rng, callback, start)
         ordering = Ordering.of(problem)
         if start is not None:
