@@ -11,13 +11,14 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from genelin.version import __version__
 
 # Public name → the module it lives in; each is loaded on first use (PEP 562).
 _HOMES = {
     "CCA": "genelin.estimators.cca",
     "CCALin": "genelin.eigen.ccalin",
     "CCASolution": "genelin.results",
+    "CheckpointWarning": "genelin.errors",
     "ConvergenceDisplay": "genelin.estimators.displays",
     "ConvergenceWarning": "genelin.errors",
     "CorrelationsDisplay": "genelin.estimators.displays",
@@ -54,6 +55,7 @@ _HOMES = {
 _MODULES = {
     "baselines": "genelin.baselines",
     "datasets": "genelin.datasets",
+    "io": "genelin.io",
     "measures": "genelin.measures",
     "operators": "genelin.operators",
     "solvers": "genelin.solvers",
@@ -64,6 +66,7 @@ __all__ = [
     "CCA",
     "CCALin",
     "CCASolution",
+    "CheckpointWarning",
     "ConvergenceDisplay",
     "ConvergenceWarning",
     "CorrelationsDisplay",
@@ -91,6 +94,7 @@ __all__ = [
     "as_operator",
     "baselines",
     "datasets",
+    "io",
     "measures",
     "operators",
     "plan_cca",
@@ -106,7 +110,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from genelin import baselines, datasets, measures, operators, solvers
+    from genelin import baselines, datasets, io, measures, operators, solvers
     from genelin.eigen import theory
     from genelin.eigen.ccalin import CCALin
     from genelin.eigen.davidson import Davidson
@@ -116,6 +120,7 @@ if TYPE_CHECKING:
     from genelin.eigen.planner import Plan, Route
     from genelin.eigen.solve import plan_cca, plan_top_k, top_k, top_k_cca
     from genelin.errors import (
+        CheckpointWarning,
         ConvergenceWarning,
         NotPositiveDefiniteError,
         RankDeficiencyWarning,

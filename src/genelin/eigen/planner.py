@@ -14,6 +14,7 @@ from genelin.eigen.dense import Dense
 from genelin.eigen.iteration import Callback
 from genelin.eigen.machine import STOCK, Profile, measured, memory_at_hand
 from genelin.eigen.whitened import WhitenedSVD, is_diagonal
+from genelin.io.checkpoint import UNKEPT, Journal
 from genelin.operators import Operator, Rows
 from genelin.problems import SMALL, Pencil, TwoView, estimated_entries, worth_forming
 from genelin.results import EigenSolution, Status
@@ -48,9 +49,10 @@ class OrDense:
         tol: float = 1e-8,
         rng: np.random.Generator | int | None = 0,
         callback: Callback | None = None,
+        journal: Journal = UNKEPT,
     ) -> EigenSolution:
         """Solve `problem` for k pairs."""
-        limited: EigenSolution = self.first(problem, k, tol, rng, callback)
+        limited: EigenSolution = self.first(problem, k, tol, rng, callback, journal)
         if limited.converged or limited.status is Status.STOPPED:
             return limited
         dense = Dense()(problem, k, tol, rng)
