@@ -95,9 +95,9 @@ def described(value: Any) -> str:
 
     Examples
     --------
-    >>> from genelin import GenELinK, solvers
+    >>> from genelin import solvers
     >>> described(solvers.CG(max_iter=7))
-    'CG(preconditioner=Jacobi())'
+    "CG(preconditioner='auto')"
     """
     if isinstance(value, np.ndarray):
         return f"array {value.shape}, checksum {_checksum([np.atleast_1d(value)])}"
