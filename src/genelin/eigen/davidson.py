@@ -155,8 +155,8 @@ class Davidson:
         ordering = Ordering.of(problem)
         if start is not None:
             start = ordering.into(*start)
-        callback = ordering.told(callback)
         ordered = ordering.problem(problem)
+        callback = ordering.told(callback, ordered)
         found = self._solve_pairs(ordered, k, tol, rng, callback, journal, start)
         Wx, Wy = ordering.back(found.x_weights, found.y_weights)
         return replace(found, x_weights=Wx, y_weights=Wy)
