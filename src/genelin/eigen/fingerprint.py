@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from genelin.linalg import column_dots
+from genelin.linalg.columns import Vector
 from genelin.operators import Operator, Rows
 from genelin.problems import Pencil, TwoView
 from genelin.results import CCASolution, EigenSolution
@@ -21,6 +22,7 @@ __all__ = ["described", "fingerprint", "refuse_wrong_answer"]
 
 LIMITS = ("max_iter", "max_applications", "start")  # of a method; they do not change the answer
 BLOCK = 2**24  # numbers that are looked at in one go
+SAMPLE = 256  # rows that stand for those that are not in memory
 
 
 def fingerprint(problem: Pencil | TwoView, k: int, tol: float, method: Any) -> dict[str, Any]:
@@ -41,9 +43,10 @@ def fingerprint(problem: Pencil | TwoView, k: int, tol: float, method: Any) -> d
 def _of_views(problem: TwoView) -> dict[str, Any]:
     reg: Any = np.atleast_1d(np.asarray(problem.reg, dtype=np.float64)).tolist()
     shrinkage = problem.shrinkage
+    problem.gather()  # the means with the covariances, where one read gives both
     return {
-        "X": _of_rows(problem.X),
-        "Y": _of_rows(problem.Y),
+        **_of_rows("X", problem.X),
+        **_of_rows("Y", problem.Y),
         "weights": None if problem.X.weights is None else _checksum([problem.X.weights]),
         "reg": reg * 2 if len(reg) == 1 else reg,
         "shrinkage": None if shrinkage is None else np.atleast_1d(shrinkage).tolist(),
@@ -62,21 +65,32 @@ def _of_pencil(problem: Pencil) -> dict[str, Any]:
     }
 
 
-def _of_rows(rows: Rows) -> str:
-    """Shape, kind and a checksum of all numbers."""
-    X = rows.matrix
+def _of_rows(name: str, rows: Rows) -> dict[str, Any]:
+    """Shape, kind and a checksum of all numbers; elsewhere, of some rows, and column means."""
+    seen = rows
+    if not rows.at_hand:
+        seen = rows.taken(np.unique(np.linspace(0, rows.n - 1, SAMPLE).astype(np.int64)))
+    X = seen.matrix
     parts = (X.indptr, X.indices, X.data) if sparse.issparse(X) else (X,)
+    which = "" if seen is rows else f" of {seen.n} rows"
     text = f"{rows.n} × {rows.d} {X.dtype}, {rows.stored} numbers"
-    return f"{text}, checksum {_checksum(parts)}"
+    about: dict[str, Any] = {name: f"{text}, checksum{which} {_checksum(parts)}"}
+    if seen is not rows:
+        about[f"column means of {name}"] = _summary(rows.mean, 1e-9)
+    return about
 
 
 def _of_operator(operator: Operator) -> dict[str, Any]:
     """Numbers from one product, the same up to rounding wherever they are computed."""
-    rng, d = np.random.default_rng(0), operator.shape[0]
-    product = operator @ rng.standard_normal(d)
-    numbers = [float(np.linalg.norm(product)), *(rng.standard_normal((3, d)) @ product).tolist()]
-    within = 1e-9 if operator.dtype == np.float64 else 1e-4
-    return {"product": numbers, "within": within}
+    product = operator @ np.random.default_rng(1).standard_normal(operator.shape[0])
+    return _summary(product, 1e-9 if operator.dtype == np.float64 else 1e-4)
+
+
+def _summary(vector: Vector, within: float) -> dict[str, Any]:
+    """The length of a vector and its products with three others, to be compared up to rounding."""
+    others = np.random.default_rng(0).standard_normal((3, len(vector)))
+    numbers = [float(np.linalg.norm(vector)), *(others @ vector).tolist()]
+    return {"numbers": numbers, "within": within}
 
 
 def _checksum(parts: Iterable[Any]) -> str:

@@ -134,7 +134,7 @@ class FileJournal(Journal):
     Parameters
     ----------
     checkpoint : where, and how often.
-    fingerprint : what data and settings the run is about, as JSON; numbers {"product": …,
+    fingerprint : what data and settings the run is about, as JSON; numbers {"numbers": …,
         "within": …} are compared up to rounding.
     rng : the generator of the run.
     resume : continue what is there. If it does not match the fingerprint, a ValueError says what
@@ -378,15 +378,14 @@ def _refuse_strangers(
 def _agree(before: Any, now: Any) -> bool:
     if not isinstance(before, Mapping) or not isinstance(now, Mapping):
         return bool(before == now)
-    old, new = (np.array(part["product"], dtype=np.float64) for part in (before, now))
+    old, new = (np.array(part["numbers"], dtype=np.float64) for part in (before, now))
     size = float(np.abs(new).max(initial=0.0))
     return old.shape == new.shape and bool(np.all(np.abs(old - new) <= now["within"] * size))
 
 
 def _shown(value: Any) -> str:
     if isinstance(value, Mapping):
-        numbers = ", ".join(f"{number:.6g}" for number in value["product"])
-        return f"an operator with product ({numbers})"
+        return f"({', '.join(f'{number:.6g}' for number in value['numbers'])})"
     return str(value)
 
 
