@@ -33,7 +33,7 @@ def fingerprint(problem: Pencil | TwoView, k: int, tol: float, method: Any) -> d
     >>> from genelin import Dense
     >>> about = fingerprint(TwoView(np.eye(3), np.ones((3, 2)), reg=0.1), 1, 1e-6, Dense())
     >>> about["X"], about["reg"], about["method"]
-    ('3 × 3 float64, 9 numbers, checksum 6b26f843', [0.1, 0.1], 'Dense()')
+    ('3 × 3 float64, 9 numbers, checksum f154c4f4', [0.1, 0.1], 'Dense()')
     """
     about: dict[str, Any] = {"genelin": __version__.split(".")[0]}
     about |= _of_views(problem) if isinstance(problem, TwoView) else _of_pencil(problem)
