@@ -19,10 +19,12 @@ _HOMES = {
     "CCALin": "genelin.eigen.ccalin",
     "CCASolution": "genelin.results",
     "CheckpointWarning": "genelin.errors",
+    "ClusterSpec": "genelin.eigen.cluster",
     "ConvergenceDisplay": "genelin.estimators.displays",
     "ConvergenceWarning": "genelin.errors",
     "CorrelationsDisplay": "genelin.estimators.displays",
     "Cost": "genelin.results",
+    "DataSpec": "genelin.eigen.cluster",
     "Davidson": "genelin.eigen.davidson",
     "Dense": "genelin.eigen.dense",
     "EigenSolution": "genelin.results",
@@ -67,10 +69,12 @@ __all__ = [
     "CCALin",
     "CCASolution",
     "CheckpointWarning",
+    "ClusterSpec",
     "ConvergenceDisplay",
     "ConvergenceWarning",
     "CorrelationsDisplay",
     "Cost",
+    "DataSpec",
     "Davidson",
     "Dense",
     "EigenSolution",
@@ -113,6 +117,7 @@ if TYPE_CHECKING:
     from genelin import baselines, datasets, io, measures, operators, solvers
     from genelin.eigen import theory
     from genelin.eigen.ccalin import CCALin
+    from genelin.eigen.cluster import ClusterSpec, DataSpec
     from genelin.eigen.davidson import Davidson
     from genelin.eigen.dense import Dense
     from genelin.eigen.genelin import GenELin

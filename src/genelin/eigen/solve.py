@@ -9,9 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from genelin.eigen.cluster import ClusterSpec, DataSpec, described
+from genelin.eigen.cluster_routes import planned_on
 from genelin.eigen.fingerprint import fingerprint, refuse_wrong_answer
 from genelin.eigen.iteration import Callback
-from genelin.eigen.planner import Plan, best_route, surveyed
+from genelin.eigen.machine import measured
+from genelin.eigen.planner import STEPS, Plan, best_route, planned, surveyed, trial_steps
 from genelin.errors import ConvergenceWarning, RankDeficiencyWarning
 from genelin.io.checkpoint import Checkpoint, FileJournal
 from genelin.linalg import Which
@@ -211,6 +214,7 @@ def plan_cca(
     center: bool = True,
     scale: bool = False,
     form: bool | None = None,
+    cluster: ClusterSpec | None = None,
 ) -> Plan:
     """What `top_k_cca(X, Y, k)` would do, at what cost, and what else could be done.
 
@@ -219,12 +223,16 @@ def plan_cca(
 
     Parameters
     ----------
-    X, Y, k, reg, shrinkage, center, scale, form : as for `top_k_cca`.
+    X, Y, k, reg, shrinkage, center, scale, form : as for `top_k_cca`; data that do not exist yet
+        are described by a `DataSpec` each.
+    cluster : plan for these workers instead of this machine: the data are taken to be in their
+        memory already, and their cores to be as fast as those here.
 
     Returns
     -------
     Plan
-        routes with predicted seconds, passes and memory, the chosen one first; print it.
+        routes with predicted seconds, passes and memory, the chosen one first; on a cluster also
+        the memory of the client and the bytes on the wire. Print it.
 
     Examples
     --------
@@ -236,10 +244,24 @@ def plan_cca(
     plan for 2 canonical pairs of X (500 × 20) and Y (500 × 30)
     >>> plan.chosen.name, plan.chosen.method
     ('dense', Dense())
+
+    >>> from genelin import ClusterSpec, DataSpec
+    >>> X, Y = DataSpec(10**9, 10**6, nonzeros=100), DataSpec(10**9, 10**6, nonzeros=100)
+    >>> plan = plan_cca(X, Y, k=100, cluster=ClusterSpec(64, 16, 64e9, 1.25e9))
+    >>> plan.chosen.name, plan.chosen.traffic > 1e12
+    ('data as operator', True)
     """
+    if cluster is not None and not isinstance(cluster, ClusterSpec):
+        raise TypeError(f"cluster={cluster!r} must be a ClusterSpec, or None for this machine")
+    imagined = isinstance(X, DataSpec) or isinstance(Y, DataSpec)
+    if imagined:
+        X, Y = described(X, Y)
     problem = TwoView(X, Y, reg, center, scale, shrinkage, form)
     _check_k(k, min(problem.splits), f"the smaller number of columns, {min(problem.splits)}")
-    return surveyed(problem, k)
+    steps = None if imagined else trial_steps(problem)
+    if cluster is None:
+        return planned(problem, k, measured(), steps)
+    return planned_on(cluster, problem, k, measured(), STEPS if steps is None else steps)
 
 
 def _settled(method: Any, problem: Any, k: int) -> tuple[Any, Any, str]:
