@@ -2,5 +2,6 @@
 
 from genelin.io.archive import load_archive, save_archive
 from genelin.io.atomic import write_atomically
+from genelin.io.checkpoint import Checkpoint
 
-__all__ = ["load_archive", "save_archive", "write_atomically"]
+__all__ = ["Checkpoint", "load_archive", "save_archive", "write_atomically"]
