@@ -10,7 +10,16 @@ from genelin.estimators.displays import AGAINST
 from genelin.report.scores import Drawn
 from genelin.report.subject import Array, Subject
 
-__all__ = ["MARKS", "Mark", "bokeh", "convergence_chart", "scores_chart", "values_chart"]
+__all__ = [
+    "MARKS",
+    "Mark",
+    "Series",
+    "bokeh",
+    "convergence_chart",
+    "scores_chart",
+    "value_series",
+    "values_chart",
+]
 
 MOST_RECORDS = 1000  # points of a curve
 BLUE, ORANGE, GREEN, PINK, OCHRE = "#2f86c9", "#d55e00", "#009e73", "#cc79a7", "#a07800"
@@ -56,38 +65,50 @@ def bokeh() -> Any:
     return bokeh
 
 
-def values_chart(subject: Subject, held_out: Array | None) -> dict[str, Any]:
-    """The values of all components, and what is left of them on held-out rows."""
-    k = len(subject.values)
-    columns = {"component": np.arange(1, k + 1), "value": subject.values}
-    tips = [(subject.component, "@component"), (subject.value, "@value{0.0000}")]
-    series = [("value", BLUE, "circle", "solid", "fit")]
+class Series(NamedTuple):
+    """A curve over the components."""
+
+    label: str
+    numbers: Array
+    mark: Mark
+    dash: str
+
+
+def value_series(subject: Subject, held_out: Array | None) -> list[Series]:
+    """The values of all components, and what is left of them in plain scores and held-out rows."""
+    series = [Series("of the fit", subject.values, MARKS[0], "solid")]
     scores = getattr(subject.solution, "score_correlations", None)
     if scores is not None and not np.allclose(scores, subject.values, atol=1e-3):
-        columns["scores"] = scores
-        tips.append(("of scores, without ridge", "@scores{0.0000}"))
-        series.append(("scores", GREEN, "triangle", "dotted", "of scores, without ridge"))
+        series.append(Series("of scores, without the ridge", scores, MARKS[2], "dotted"))
     if held_out is not None:
-        columns["held_out"] = held_out
-        tips.append(("held out", "@held_out{0.0000}"))
-        series.append(("held_out", ORANGE, "square", "dashed", "held out"))
+        series.append(Series("of scores of held-out rows", held_out, MARKS[1], "dashed"))
+    return series
+
+
+def values_chart(subject: Subject, series: list[Series]) -> dict[str, Any]:
+    """Curves over the components."""
+    k = len(subject.values)
+    columns = {f"s{place}": line.numbers for place, line in enumerate(series)}
+    columns["component"] = np.arange(1, k + 1)
+    tips = [(line.label, f"@s{place}{{0.0000}}") for place, line in enumerate(series)]
     figure = _figure(subject.component, subject.value, "values")
     source = bokeh().models.ColumnDataSource(columns)
-    for column, colour, marker, dash, label in series:
-        look = {"source": source, "color": colour}
-        named = {"legend_label": label} if len(series) > 1 else {}
-        figure.line("component", column, line_dash=dash, line_width=2, **look, **named)
-        points = figure.scatter("component", column, marker=marker, size=8, **look, **named)
-        _hover(figure, points, tips)
+    for place, line in enumerate(series):
+        look = {"source": source, "color": line.mark.colour}
+        if subject.two_views:
+            figure.line("component", f"s{place}", line_dash=line.dash, line_width=2, **look)
+        else:
+            ends = {"x0": "component", "x1": "component", "y0": 0.0, "y1": f"s{place}"}
+            figure.segment(**ends, line_width=2, **look)
+        size = 9 if k <= 50 else 5
+        points = figure.scatter("component", f"s{place}", marker=line.mark.shape, size=size, **look)
+        _hover(figure, points, [(subject.component, "@component"), *tips])
     figure.xaxis.ticker = bokeh().models.BasicTicker(min_interval=1, num_minor_ticks=0)
     figure.x_range = bokeh().models.Range1d(0.5, k + 0.5)
-    if k and float(subject.values.min()) >= 0:
-        figure.y_range.start = min(0.0, 1.1 * _lowest(held_out))
+    lowest = min(float(line.numbers.min()) for line in series)
+    if subject.two_views:
+        figure.y_range.start = min(0.0, 1.1 * lowest)
     return _item(figure)
-
-
-def _lowest(numbers: Array | None) -> float:
-    return 0.0 if numbers is None else float(numbers.min())
 
 
 def convergence_chart(subject: Subject, log: bool) -> dict[str, Any] | None:
@@ -142,8 +163,8 @@ def scores_chart(drawn: Drawn) -> dict[str, Any]:
         tips.append(("class", "@class"))
     figure = _figure("", "", "scores", height=420)
     source = bokeh().models.ColumnDataSource(columns, name="scores-source")
-    size = float(np.clip(200 / np.sqrt(max(len(drawn.rows), 1)), 4.0, 8.0))
-    look = {"source": source, "size": size, "fill_alpha": 0.45, "line_alpha": 0.0}
+    size = 5.0 if len(drawn.rows) > 500 and not drawn.classes else 7.0
+    look = {"source": source, "size": size, "fill_alpha": 0.5, "line_alpha": 0.0}
     points = figure.scatter("x", "y", color="colour", marker="shape", **look)
     _hover(figure, points, tips)
     return _item(figure)

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import platform
+import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from importlib import metadata, resources
@@ -18,18 +19,26 @@ from scipy import sparse
 from genelin import __version__
 from genelin.estimators.displays import AGAINST
 from genelin.io import write_atomically
-from genelin.report.charts import MARKS, bokeh, convergence_chart, scores_chart, values_chart
-from genelin.report.reproduce import settings_rows, snippet
+from genelin.report.charts import (
+    MARKS,
+    bokeh,
+    convergence_chart,
+    scores_chart,
+    value_series,
+    values_chart,
+)
+from genelin.report.reproduce import settings_rows, snippet, written
 from genelin.report.scores import drawn_scores, held_out_correlations
 from genelin.report.subject import Array, Subject, subject_of
 from genelin.report.times import bytes_in_words, seconds_in_words, time_shares
-from genelin.report.words import cautions, plural, verdict
+from genelin.report.words import cautions, plural, power, shortened, verdict
 
 __all__ = ["write_report"]
 
 MOST_COMPONENTS = 200  # in tables and pickers
 MOST_FEATURES = 15  # of a view, for one component
 LONGEST = 80  # letters of a name
+NUMBER = re.compile(r"\d[\d.]*e-?\d+")
 
 
 def write_report(
@@ -84,22 +93,19 @@ def write_report(
     >>> cca = CCA(n_components=2).fit(X, Y)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     page = write_report(f"{folder}/report.html", cca, X=X, y=Y).read_text("utf-8")
-    >>> "2 components, all certified to 1e-06" in page
+    >>> "2 components, all certified to 1e-6" in page
     True
     """
     path, settings = Path(path), dict(settings or {})
     if not path.parent.is_dir():
         raise FileNotFoundError(f"path={str(path)!r}: there is no folder {str(path.parent)!r}")
-    if x_names is None:
-        x_names = _columns(X)
-    if y_names is None and np.ndim(getattr(y, "values", y)) == 2:
-        y_names = _columns(y)
-    subject = subject_of(estimator, x_names, y_names, settings.get("tol"))
+    subject = subject_of(estimator, x_names, y_names, settings.get("tol"), X=X, y=y)
     left = held_out_correlations(subject, held_out)
     drawn = drawn_scores(subject, X, y, min(len(subject.values), MOST_COMPONENTS))
     headline, trust = verdict(subject)
+    series = value_series(subject, left)
     charts = {
-        "values": values_chart(subject, left),
+        "values": values_chart(subject, series),
         "convergence": convergence_chart(subject, log=False),
         "convergence-log": convergence_chart(subject, log=True),
         "scores": None if drawn is None else scores_chart(drawn),
@@ -114,6 +120,7 @@ def write_report(
         cautions=cautions(subject, left, warnings),
         data=_data_rows(subject, X, y, data),
         values=_value_rows(subject, left),
+        series=series,
         held_out=left is not None,
         plan=plan,
         method=_method(subject),
@@ -135,11 +142,6 @@ def _title(subject: Subject) -> str:
     return "Canonical correlations" if subject.two_views else "Generalized eigenvectors"
 
 
-def _columns(X: Any) -> Any:
-    columns = getattr(X, "columns", None)
-    return None if columns is None or callable(columns) else list(columns)
-
-
 # --- What stands in the tables -------------------------------------------------------------------
 
 
@@ -149,11 +151,19 @@ def _data_rows(
     rows = []
     if subject.rows is not None:
         rows.append(("Rows fitted", f"{subject.rows:,}"))
+    elif X is not None:
+        rows.append(("Rows", f"{X.shape[0]:,}"))
+    if subject.component == "eigenpair":
+        return [("Size of A and B", f"{len(subject.views[0].features):,}"), *_texts(given)]
     for view, matrix in zip(subject.views, (X, y), strict=False):
         name = f"Features of {view.name}" if view.name else "Features"
         kind = _kind(matrix)
         rows.append((name, f"{len(view.features):,}{kind and f' ({kind})'}"))
-    return rows + [(str(name), str(value)) for name, value in (given or {}).items()]
+    return rows + _texts(given)
+
+
+def _texts(given: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    return [(str(name), str(value)) for name, value in (given or {}).items()]
 
 
 def _kind(matrix: Any) -> str:
@@ -185,9 +195,10 @@ def _value_rows(subject: Subject, held_out: Array | None) -> list[dict[str, Any]
 
 def _method(subject: Subject) -> str:
     if subject.solution.route:
-        return f"chosen by genelin: {subject.solution.route}"
+        name, _, reason = subject.solution.route.partition(": ")
+        return f"chosen by genelin: {name} ({reason})"
     method = getattr(subject.estimator, "method", None)
-    return "as chosen by genelin" if method is None else f"as asked for: {method!r}"
+    return "as chosen by genelin" if method is None else f"as asked for: {written(method)}"
 
 
 def _curve(subject: Subject) -> list[Any]:
@@ -227,7 +238,7 @@ def _versions() -> list[tuple[str, str]]:
 def _rendered(charts: dict[str, Any], **content: Any) -> str:
     try:
         import jinja2
-        from markupsafe import Markup
+        from markupsafe import Markup, escape
     except ImportError as error:
         raise ImportError(
             "a report is written with Jinja, which is not installed: pip install 'genelin[report]'"
@@ -243,10 +254,14 @@ def _rendered(charts: dict[str, Any], **content: Any) -> str:
         "bytes": bytes_in_words,
         "seconds": seconds_in_words,
         "plural": plural,
-        "short": _shortened,
-        "value": lambda number: f"{number:.4f}" if 1e-3 <= abs(number) < 1e4 else f"{number:.3e}",
+        "power": power,
+        "unbroken": lambda text: Markup(
+            NUMBER.sub(r'<span class="unbroken">\g<0></span>', escape(text))
+        ),
+        "short": lambda name: shortened(name, LONGEST),
+        "value": _number,
     }
-    library = bokeh().resources.Resources(mode="inline", components=["bokeh"])
+    library = bokeh().resources.Resources(mode="inline", components=["bokeh"], log_level="warn")
     scripts = ["\n".join(library.js_raw), _file("page.js")]
     page: str = environment.get_template("page.html").render(
         **content,
@@ -282,5 +297,7 @@ def _json(value: Any) -> str:
     return text
 
 
-def _shortened(name: str) -> str:
-    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
+def _number(number: float) -> str:
+    """Four places, or powers of ten, with a minus that is as long as a digit."""
+    text = f"{number:.4f}" if 1e-3 <= abs(number) < 1e4 or number == 0 else f"{number:.3e}"
+    return text.replace("-", "−", 1) if number < 0 else text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,13 @@ import genelin
 from genelin import solvers
 from genelin.report.subject import Subject
 
-__all__ = ["settings_rows", "snippet"]
+__all__ = ["settings_rows", "snippet", "written"]
 
 
 def settings_rows(subject: Subject, given: Mapping[str, Any]) -> list[tuple[str, str]]:
     """All settings of the estimator, and those that the caller adds."""
     own = {} if subject.estimator is None else subject.estimator.get_params(deep=False)
-    rows = [(name, _written(value)) for name, value in own.items()]
+    rows = [(name, written(value)) for name, value in own.items()]
     return rows + [(str(name), str(value)) for name, value in given.items()]
 
 
@@ -41,10 +42,11 @@ def snippet(subject: Subject) -> str:
         return ""
     kind = type(subject.estimator)
     defaults = inspect.signature(kind).parameters
+    given = {name: written(getattr(subject.estimator, name)) for name in defaults}
     changed = [
-        f"{name}={_written(value)}"
-        for name, value in subject.estimator.get_params(deep=False).items()
-        if _written(value) != _written(defaults[name].default)
+        f"{name}={value}"
+        for name, value in given.items()
+        if value != written(defaults[name].default)
     ]
     labelled = subject.two_views or hasattr(subject.estimator, "classes_")
     others = "X, y" if labelled else "X, background=background"
@@ -52,8 +54,33 @@ def snippet(subject: Subject) -> str:
     return f"{_imports(call)}\n\nfitted = {call}.fit({others})"
 
 
-def _written(value: Any) -> str:
-    return repr(value.item() if isinstance(value, np.generic) else value)
+def written(value: Any) -> str:
+    """The expression that makes a setting, without what is so by default.
+
+    Examples
+    --------
+    >>> from genelin import CCALin
+    >>> from genelin.solvers import AGD
+    >>> written(CCALin(solver=AGD(), max_iter=50))
+    'CCALin(solver=AGD(), max_iter=50)'
+    """
+    if isinstance(value, np.generic):
+        return repr(value.item())
+    if not is_dataclass(value) or isinstance(value, type):
+        return repr(value)
+    changed = [
+        f"{field.name}={written(getattr(value, field.name))}"
+        for field in fields(value)
+        if field.init and not _is_default(field, getattr(value, field.name))
+    ]
+    return f"{type(value).__name__}({', '.join(changed)})"
+
+
+def _is_default(field: Field[Any], value: Any) -> bool:
+    default = field.default
+    if field.default_factory is not MISSING:
+        default = field.default_factory()
+    return default is not MISSING and repr(value) == repr(default)
 
 
 def _imports(call: str) -> str:

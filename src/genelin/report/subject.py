@@ -81,15 +81,23 @@ class Subject:
 
 
 def subject_of(
-    estimator: Any, x_names: Any = None, y_names: Any = None, tol: float | None = None
+    estimator: Any,
+    x_names: Any = None,
+    y_names: Any = None,
+    tol: float | None = None,
+    *,
+    X: Any = None,
+    y: Any = None,
 ) -> Subject:
     """Look at what was given, once.
 
     Parameters
     ----------
     estimator : fitted `CCA` or `GeneralizedEigen`, a `CCASolution` or an `EigenSolution`.
-    x_names, y_names : names of features; None for those that the estimator has seen, or numbers.
+    x_names, y_names : names of features; None for those that the estimator or the data have, or
+        numbers.
     tol : the tolerance of a solution on its own.
+    X, y : data that may know the names of their columns.
 
     Examples
     --------
@@ -104,17 +112,23 @@ def subject_of(
             raise ValueError(
                 f"estimator={type(estimator).__name__}() is not fitted: call its fit first"
             )
-        if x_names is None:
-            x_names = getattr(estimator, "feature_names_in_", None)
         tol = estimator.tol
+    if x_names is None:
+        x_names = getattr(estimator, "feature_names_in_", _columns(X))
     if isinstance(estimator, CCA | CCASolution):
-        return _of_pairs(estimator, x_names, y_names, tol)
+        return _of_pairs(estimator, x_names, _columns(y) if y_names is None else y_names, tol)
     if isinstance(estimator, GeneralizedEigen | EigenSolution):
         return _of_directions(estimator, x_names, y_names, tol)
     raise TypeError(
         f"estimator is a {type(estimator).__name__}: give a fitted CCA or GeneralizedEigen, or "
         "what top_k_cca or top_k returned"
     )
+
+
+def _columns(X: Any) -> Any:
+    """Names of the columns of a data frame."""
+    columns = getattr(X, "columns", None)
+    return None if columns is None or callable(columns) else list(columns)
 
 
 def _of_pairs(estimator: Any, x_names: Any, y_names: Any, tol: float | None) -> Subject:

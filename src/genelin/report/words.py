@@ -13,7 +13,7 @@ from genelin.errors import ConvergenceWarning
 from genelin.report.subject import Array, Subject
 from genelin.results import Status
 
-__all__ = ["Caution", "cautions", "plural", "spans", "verdict"]
+__all__ = ["Caution", "cautions", "plural", "power", "shortened", "spans", "verdict"]
 
 LOST = 0.5  # part of a correlation that must be left on held-out rows
 VAGUE = 0.1  # a sine from which on directions are not settled
@@ -22,6 +22,23 @@ VAGUE = 0.1  # a sine from which on directions are not settled
 def plural(count: int, noun: str) -> str:
     """The count with its noun: "1 component", "20 components"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def power(number: float) -> str:
+    """Two digits and a power of ten.
+
+    Examples
+    --------
+    >>> power(1e-6), power(0.00123)
+    ('1e-6', '1.2e-3')
+    """
+    mantissa, exponent = f"{number:.1e}".split("e")
+    return f"{mantissa.removesuffix('.0')}e{int(exponent)}" if number else "0"
+
+
+def shortened(name: str, longest: int) -> str:
+    """A name of no more letters than that."""
+    return name if len(name) <= longest else f"{name[: longest - 1]}…"
 
 
 def spans(places: Sequence[int]) -> str:
@@ -52,21 +69,18 @@ def verdict(subject: Subject) -> tuple[str, str]:
     >>> from genelin import top_k
     >>> from genelin.report.subject import subject_of
     >>> verdict(subject_of(top_k(np.diag([1.0, 5.0, 3.0]), k=2), tol=1e-8))[0]
-    '2 eigenpairs, all certified to 1e-08'
+    '2 eigenpairs, all certified to 1e-8'
     """
     k, met = len(subject.values), subject.certified
     worst = float(subject.relative_residuals.max(initial=0.0))
-    reached = f"{subject.tol:g}" if subject.tol is not None else f"{worst:.1e}"
+    reached = power(worst) if subject.tol is None else power(subject.tol)
     counted = plural(k, subject.component)
     if met.all():
         headline = f"{counted},{' all' if k > 1 else ''} certified to {reached}"
     elif met.any():
-        headline = (
-            f"{int(met.sum())} of {counted} certified to {reached}; the others reached "
-            f"{worst:.1e}"
-        )
+        headline = f"{int(met.sum())} of {counted} certified to {reached}; the others reached {power(worst)}"
     else:
-        headline = f"{counted}, not converged: the largest residual is {worst:.1e}"
+        headline = f"{counted}, not converged: the largest residual is {power(worst)}"
     return headline, _trust(subject)
 
 
@@ -80,9 +94,7 @@ def _trust(subject: Subject) -> str:
         certain = "for certain: every value was computed or counted, so none can have been missed"
     else:
         certain = "with high probability: the next value was found from random starts"
-    return (
-        f"The sine of the largest angle to the true {space} is at most {sine:.1e}, {certain}."
-    )
+    return f"The sine of the largest angle to the true {space} is at most {power(sine)}, {certain}."
 
 
 @dataclass(frozen=True)

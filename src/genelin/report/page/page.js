@@ -10,17 +10,20 @@
     }
     return null;
   };
-  for (const [name, item] of Object.entries(charts)) {
-    await Bokeh.embed.embed_item(item, find(`chart-${name}`));
-  }
-  const figures = Object.keys(charts).map(named);
+  const figures = [];
+  const draw = async (name) => {
+    await Bokeh.embed.embed_item(charts[name], find(`chart-${name}`));
+    figures.push(named(name));
+  };
+  const later = "convergence-log";  // drawn when it is asked for
+  await Promise.all(Object.keys(charts).filter((name) => name !== later).map(draw));
 
   // --- Colours -----------------------------------------------------------------------------------
 
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const paint = () => {
     const style = getComputedStyle(document.documentElement);
-    const [ink, soft, line, paper] = ["--ink", "--soft", "--line", "--paper"].map((name) =>
+    const [ink, soft, line] = ["--ink", "--soft", "--line"].map((name) =>
       style.getPropertyValue(name).trim());
     const looks = {
       axis: {
@@ -29,11 +32,11 @@
         major_tick_line_color: soft, minor_tick_line_color: null,
       },
       grid: { grid_line_color: line },
-      legend: { background_fill_color: paper, background_fill_alpha: 0.85, border_line_color: line, label_text_color: ink },
       span: { line_color: soft },
     };
     for (const figure of figures) {
-      figure.setv({ background_fill_color: null, border_fill_color: null, outline_line_color: line });
+      figure.setv({ background_fill_color: null, border_fill_color: null, outline_line_color: null });
+      if ("border_line_color" in figure.properties) figure.border_line_color = null;  // newer Bokeh has one
       for (const part of [...figure.below, ...figure.left, ...figure.center]) {
         const kind = Object.keys(looks).find((kind) => part.type.toLowerCase().endsWith(kind));
         if (kind !== undefined) part.setv(looks[kind]);
@@ -46,29 +49,33 @@
 
   // --- With a mouse, dragging zooms; with a finger it scrolls the page -----------------------------
 
-  if (matchMedia("(pointer: fine)").matches) {
-    for (const figure of figures) {
-      figure.toolbar.tools.find((tool) => tool.type === "BoxZoomTool").active = true;
-    }
-  }
+  const equip = (figure) => {
+    if (!matchMedia("(pointer: fine)").matches) return;
+    figure.toolbar.tools.find((tool) => tool.type === "BoxZoomTool").active = true;
+  };
+  figures.forEach(equip);
 
   // --- Pickers -----------------------------------------------------------------------------------
 
   const reset = (figure) => figure.reset.emit();
   const against = find("against"), log = find("log");
   if (against !== null) {
-    const choose = () => {
-      for (const name of ["convergence", "convergence-log"]) {
-        const figure = named(name), source = named(`${name}-source`);
-        source.data = { ...source.data, against: source.data[against.value] };
-        figure.below[0].axis_label = against.selectedOptions[0].textContent;
-        find(`chart-${name}`).hidden = log.checked !== (name === "convergence-log");
-        reset(figure);
+    const choose = async () => {
+      const shown = log.checked ? later : "convergence";
+      for (const name of ["convergence", later]) find(`chart-${name}`).hidden = name !== shown;
+      if (named(shown) === null) {
+        await draw(shown);
+        equip(named(shown));
+        paint();
       }
+      const figure = named(shown), source = named(`${shown}-source`);
+      source.data = { ...source.data, against: source.data[against.value] };
+      figure.below[0].axis_label = against.selectedOptions[0].textContent;
+      reset(figure);
     };
     against.addEventListener("change", choose);
     log.addEventListener("change", choose);
-    choose();
+    if (against.value !== "seconds" || log.checked) await choose();  // as before a reload
   }
 
   const correlation = (a, b) => {
@@ -89,7 +96,8 @@
       source.data = { ...source.data, x, y };
       figure.below[0].axis_label = across.selectedOptions[0].textContent;
       figure.left[0].axis_label = up.selectedOptions[0].textContent;
-      find("said").textContent = `Correlation of the two among these: ${correlation([...x], [...y]).toFixed(3)}.`;
+      const r = correlation([...x], [...y]).toFixed(3).replace(/^-(0\.0*)$/, "$1");
+      find("said").textContent = `Correlation of the two among these: ${r}.`;
       reset(figure);
     };
     const other = up.querySelector("optgroup:nth-of-type(2) option") ?? up.options[1] ?? up.options[0];
