@@ -88,7 +88,7 @@ def value_series(subject: Subject, held_out: Array | None) -> list[Series]:
 def values_chart(subject: Subject, series: list[Series]) -> dict[str, Any]:
     """Curves over the components."""
     k = len(subject.values)
-    columns = {f"s{place}": line.numbers for place, line in enumerate(series)}
+    columns: dict[str, Any] = {f"s{place}": line.numbers for place, line in enumerate(series)}
     columns["component"] = np.arange(1, k + 1)
     tips = [(line.label, f"@s{place}{{0.0000}}") for place, line in enumerate(series)]
     figure = _figure(subject.component, subject.value, "values")
@@ -120,9 +120,10 @@ def convergence_chart(subject: Subject, log: bool) -> dict[str, Any] | None:
     columns = {by: trace.column(by)[kept] for by in AGAINST}
     columns["residual"] = np.maximum(trace.column("residual")[kept], np.finfo(float).tiny)
     columns["against"] = columns["seconds"]
-    axis = {"x_axis_type": "log"} if log else {}
     name = "convergence-log" if log else "convergence"
-    figure = _figure(AGAINST["seconds"], "relative residual", name, y_axis_type="log", **axis)
+    figure = _figure(
+        AGAINST["seconds"], "relative residual", name, y_axis_type="log", x_axis_type=axis
+    )
     models = bokeh().models
     source = models.ColumnDataSource(columns, name=f"{name}-source")
     look = {"source": source, "color": BLUE}
@@ -148,12 +149,10 @@ def convergence_chart(subject: Subject, log: bool) -> dict[str, Any] | None:
 
 def scores_chart(drawn: Drawn) -> dict[str, Any]:
     """A point for every row; page.js puts the chosen components into x and y."""
-    views = list(drawn.scores)
-    first, last = drawn.scores[views[0]], drawn.scores[views[-1]]
-    place = 0 if len(views) > 1 else min(1, last.shape[1] - 1)
-    columns: dict[str, Any] = {"row": drawn.rows + 1, "x": first[:, 0], "y": last[:, place]}
+    columns: dict[str, Any] = {"row": drawn.rows + 1}
     for view, matrix in drawn.scores.items():
         columns |= {f"{view}{place}": matrix[:, place] for place in range(matrix.shape[1])}
+    columns["x"], columns["y"] = (columns[name] for name in drawn.axes)
     groups = [0] * len(drawn.rows) if drawn.groups is None else drawn.groups.tolist()
     columns["colour"] = [MARKS[group].colour for group in groups]
     columns["shape"] = [MARKS[group].shape for group in groups]

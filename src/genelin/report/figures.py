@@ -117,7 +117,7 @@ def _values(subject: Subject, held_out: Any) -> CorrelationsDisplay:
 def _scores(subject: Subject, drawn: Drawn, component: int) -> ScoresDisplay:
     """One component in both views, or beside the next where there is one view."""
     labels = None if drawn.groups is None else np.array(drawn.classes)[drawn.groups]
-    views = list(drawn.scores.values())
+    views = [matrix.astype(np.float64) for matrix in drawn.scores.values()]
     last = views[-1].shape[1] - 1
     other = component if subject.two_views else min(component + 1, last)
     display = ScoresDisplay(

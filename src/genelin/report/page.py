@@ -38,6 +38,7 @@ __all__ = ["write_report"]
 MOST_COMPONENTS = 200  # in tables and pickers
 MOST_FEATURES = 15  # of a view, for one component
 LONGEST = 80  # letters of a name
+UNBROKEN = r'<span class="unbroken">\g<0></span>'
 NUMBER = re.compile(r"\d[\d.]*e-?\d+")
 
 
@@ -255,9 +256,7 @@ def _rendered(charts: dict[str, Any], **content: Any) -> str:
         "seconds": seconds_in_words,
         "plural": plural,
         "power": power,
-        "unbroken": lambda text: Markup(
-            NUMBER.sub(r'<span class="unbroken">\g<0></span>', escape(text))
-        ),
+        "unbroken": lambda text: Markup(NUMBER.sub(UNBROKEN, escape(text))),
         "short": lambda name: shortened(name, LONGEST),
         "value": _number,
     }

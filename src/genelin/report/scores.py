@@ -39,6 +39,14 @@ class Drawn:
     classes: tuple[str, ...] = ()
 
     @property
+    def axes(self) -> tuple[str, str]:
+        """Names of the scores that are drawn at first: both views, or the first two components."""
+        first, *others = self.scores
+        if others:
+            return f"{first}0", f"{others[0]}0"
+        return f"{first}0", f"{first}{min(1, self.scores[first].shape[1] - 1)}"
+
+    @property
     def sampled(self) -> bool:
         """Whether some rows were left out."""
         return len(self.rows) < self.total

@@ -78,7 +78,8 @@ def verdict(subject: Subject) -> tuple[str, str]:
     if met.all():
         headline = f"{counted},{' all' if k > 1 else ''} certified to {reached}"
     elif met.any():
-        headline = f"{int(met.sum())} of {counted} certified to {reached}; the others reached {power(worst)}"
+        others = f"the others reached {power(worst)}"
+        headline = f"{int(met.sum())} of {counted} certified to {reached}; {others}"
     else:
         headline = f"{counted}, not converged: the largest residual is {power(worst)}"
     return headline, _trust(subject)

@@ -1,8 +1,24 @@
 "use strict";
-// Draws the charts, gives them the colours of the page, and listens to the pickers.
+// Listens to the pickers, draws the charts, and gives them the colours of the page.
 (async () => {
   const find = (id) => document.getElementById(id);
+  const listen = (controls, choose) => controls.forEach((control) => control.addEventListener("change", choose));
+
+  // --- Loadings: all components are in the page, one is shown -------------------------------------
+
+  const component = find("component");
+  const show = () => {
+    for (const part of document.querySelectorAll(".component")) {
+      part.hidden = part.dataset.component !== component.value;
+    }
+  };
+  listen([component], show);
+  show();
+
+  // --- Charts, one after the other once the page is there -----------------------------------------
+
   const charts = JSON.parse(find("charts").textContent);
+  const figures = [];
   const named = (name) => {
     for (const page of Bokeh.documents) {
       const model = page.get_model_by_name(name);
@@ -10,73 +26,55 @@
     }
     return null;
   };
-  const figures = [];
   const draw = async (name) => {
     await Bokeh.embed.embed_item(charts[name], find(`chart-${name}`));
-    figures.push(named(name));
+    const figure = named(name);
+    figures.push(figure);
+    paint(figure);
+    if (matchMedia("(pointer: fine)").matches) {  // a mouse zooms by dragging, a finger scrolls the page
+      figure.toolbar.tools.find((tool) => tool.type === "BoxZoomTool").active = true;
+    }
   };
-  const later = "convergence-log";  // drawn when it is asked for
-  await Promise.all(Object.keys(charts).filter((name) => name !== later).map(draw));
+  const breath = () => new Promise((go) => ("requestIdleCallback" in window ? requestIdleCallback(go, { timeout: 200 }) : setTimeout(go)));
 
   // --- Colours -----------------------------------------------------------------------------------
 
   const dark = matchMedia("(prefers-color-scheme: dark)");
-  const paint = () => {
+  const paint = (figure) => {
     const style = getComputedStyle(document.documentElement);
-    const [ink, soft, line] = ["--ink", "--soft", "--line"].map((name) =>
-      style.getPropertyValue(name).trim());
+    const [ink, soft, line] = ["--ink", "--soft", "--line"].map((name) => style.getPropertyValue(name).trim());
+    const font = "system-ui, sans-serif";
     const looks = {
       axis: {
-        axis_label_text_color: ink, axis_label_text_font_style: "normal", axis_label_text_font: "system-ui, sans-serif",
-        major_label_text_color: soft, major_label_text_font: "system-ui, sans-serif", axis_line_color: soft,
-        major_tick_line_color: soft, minor_tick_line_color: null,
+        axis_label_text_color: ink, axis_label_text_font_style: "normal", axis_label_text_font: font,
+        major_label_text_color: soft, major_label_text_font: font,
+        axis_line_color: soft, major_tick_line_color: soft, minor_tick_line_color: null,
       },
       grid: { grid_line_color: line },
       span: { line_color: soft },
     };
-    for (const figure of figures) {
-      figure.setv({ background_fill_color: null, border_fill_color: null, outline_line_color: null });
-      if ("border_line_color" in figure.properties) figure.border_line_color = null;  // newer Bokeh has one
-      for (const part of [...figure.below, ...figure.left, ...figure.center]) {
-        const kind = Object.keys(looks).find((kind) => part.type.toLowerCase().endsWith(kind));
-        if (kind !== undefined) part.setv(looks[kind]);
-      }
+    figure.setv({ background_fill_color: null, border_fill_color: null, outline_line_color: null });
+    if ("border_line_color" in figure.properties) figure.border_line_color = null;  // newer Bokeh has one
+    for (const part of [...figure.below, ...figure.left, ...figure.center]) {
+      const kind = Object.keys(looks).find((kind) => part.type.toLowerCase().endsWith(kind));
+      if (kind !== undefined) part.setv(looks[kind]);
     }
     document.documentElement.dataset.painted = dark.matches ? "dark" : "light";
   };
-  dark.addEventListener("change", paint);
-  paint();
+  dark.addEventListener("change", () => figures.forEach(paint));
 
-  // --- With a mouse, dragging zooms; with a finger it scrolls the page -----------------------------
+  // --- Pickers of charts -------------------------------------------------------------------------
 
-  const equip = (figure) => {
-    if (!matchMedia("(pointer: fine)").matches) return;
-    figure.toolbar.tools.find((tool) => tool.type === "BoxZoomTool").active = true;
+  const later = "convergence-log";  // drawn when it is asked for
+  const chooseCurve = async () => {
+    const shown = find("log").checked ? later : "convergence";
+    for (const name of ["convergence", later]) find(`chart-${name}`).hidden = name !== shown;
+    if (named(shown) === null) await draw(shown);
+    const figure = named(shown), source = named(`${shown}-source`), against = find("against");
+    source.data = { ...source.data, against: source.data[against.value] };
+    figure.below[0].axis_label = against.selectedOptions[0].textContent;
+    figure.reset.emit();
   };
-  figures.forEach(equip);
-
-  // --- Pickers -----------------------------------------------------------------------------------
-
-  const reset = (figure) => figure.reset.emit();
-  const against = find("against"), log = find("log");
-  if (against !== null) {
-    const choose = async () => {
-      const shown = log.checked ? later : "convergence";
-      for (const name of ["convergence", later]) find(`chart-${name}`).hidden = name !== shown;
-      if (named(shown) === null) {
-        await draw(shown);
-        equip(named(shown));
-        paint();
-      }
-      const figure = named(shown), source = named(`${shown}-source`);
-      source.data = { ...source.data, against: source.data[against.value] };
-      figure.below[0].axis_label = against.selectedOptions[0].textContent;
-      reset(figure);
-    };
-    against.addEventListener("change", choose);
-    log.addEventListener("change", choose);
-    if (against.value !== "seconds" || log.checked) await choose();  // as before a reload
-  }
 
   const correlation = (a, b) => {
     const mean = (v) => v.reduce((sum, x) => sum + x, 0) / v.length;
@@ -88,32 +86,30 @@
     }
     return aa > 0 && bb > 0 ? ab / Math.sqrt(aa * bb) : 0;
   };
-  const across = find("across"), up = find("up");
-  if (across !== null) {
-    const choose = () => {
-      const figure = named("scores"), source = named("scores-source");
-      const [x, y] = [source.data[across.value], source.data[up.value]];
-      source.data = { ...source.data, x, y };
-      figure.below[0].axis_label = across.selectedOptions[0].textContent;
-      figure.left[0].axis_label = up.selectedOptions[0].textContent;
-      const r = correlation([...x], [...y]).toFixed(3).replace(/^-(0\.0*)$/, "$1");
-      find("said").textContent = `Correlation of the two among these: ${r}.`;
-      reset(figure);
-    };
-    const other = up.querySelector("optgroup:nth-of-type(2) option") ?? up.options[1] ?? up.options[0];
-    up.value = other.value;
-    across.addEventListener("change", choose);
-    up.addEventListener("change", choose);
-    choose();
-  }
-
-  const component = find("component");
-  const show = () => {
-    for (const part of document.querySelectorAll(".component")) {
-      part.hidden = part.dataset.component !== component.value;
-    }
+  const chooseScores = () => {
+    const figure = named("scores"), source = named("scores-source"), across = find("across"), up = find("up");
+    const [x, y] = [source.data[across.value], source.data[up.value]];
+    source.data = { ...source.data, x, y };
+    figure.below[0].axis_label = across.selectedOptions[0].textContent;
+    figure.left[0].axis_label = up.selectedOptions[0].textContent;
+    const r = correlation([...x], [...y]).toFixed(3).replace(/^-(0\.0*)$/, "$1");
+    find("said").textContent = `Correlation of the two among these: ${r}.`;
+    figure.reset.emit();
   };
-  component.addEventListener("change", show);
-  show();
+
+  if (document.readyState !== "complete") await new Promise((go) => addEventListener("load", go));
+  for (const name of Object.keys(charts).filter((name) => name !== later)) {
+    await breath();
+    await draw(name);
+    if (name === "convergence") {
+      listen([find("against"), find("log")], chooseCurve);
+      await chooseCurve();
+    }
+    if (name === "scores") {
+      listen([find("across"), find("up")], chooseScores);
+      chooseScores();
+    }
+  }
+  performance.mark("ready");
   document.documentElement.dataset.ready = "yes";
 })();
