@@ -121,9 +121,8 @@ def convergence_chart(subject: Subject, log: bool) -> dict[str, Any] | None:
     columns["residual"] = np.maximum(trace.column("residual")[kept], np.finfo(float).tiny)
     columns["against"] = columns["seconds"]
     name = "convergence-log" if log else "convergence"
-    figure = _figure(
-        AGAINST["seconds"], "relative residual", name, y_axis_type="log", x_axis_type=axis
-    )
+    axes: dict[str, Any] = {"x_axis_type": "log" if log else "linear", "y_axis_type": "log"}
+    figure = _figure(AGAINST["seconds"], "relative residual", name, **axes)
     models = bokeh().models
     source = models.ColumnDataSource(columns, name=f"{name}-source")
     look = {"source": source, "color": BLUE}
@@ -169,7 +168,7 @@ def scores_chart(drawn: Drawn) -> dict[str, Any]:
     return _item(figure)
 
 
-def _figure(across: str, up: str, name: str, height: int = 340, **axes: Any) -> Any:
+def _figure(across: str, up: str, name: str, *, height: int = 340, **axes: Any) -> Any:
     figure = bokeh().plotting.figure(
         sizing_mode="stretch_width",
         height=height,
@@ -181,9 +180,14 @@ def _figure(across: str, up: str, name: str, height: int = 340, **axes: Any) -> 
         x_axis_label=across,
         y_axis_label=up,
         name=name,
+        background_fill_color=None,  # the page shows through, light or dark
+        border_fill_color=None,
+        outline_line_color=None,
         **axes,
     )
     figure.toolbar.logo = None
+    css = "@media print { :host { display: none; } }"
+    figure.toolbar.stylesheets = [bokeh().models.InlineStyleSheet(css=css)]
     return figure
 
 

@@ -102,7 +102,7 @@ def _pictures(
     for component in range(components):
         if drawn is not None:
             yield f"scores-{component + 1}", _scores(subject, drawn, component)
-        yield f"{subject.contribution}s-{component + 1}", _loadings(subject, component)
+        yield f"{subject.contributions}-{component + 1}", _loadings(subject, component)
 
 
 def _values(subject: Subject, held_out: Any) -> CorrelationsDisplay:

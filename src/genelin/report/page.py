@@ -256,7 +256,7 @@ def _rendered(charts: dict[str, Any], **content: Any) -> str:
         "seconds": seconds_in_words,
         "plural": plural,
         "power": power,
-        "unbroken": lambda text: Markup(NUMBER.sub(UNBROKEN, escape(text))),
+        "unbroken": lambda text: Markup(NUMBER.sub(UNBROKEN, str(escape(text)))),
         "short": lambda name: shortened(name, LONGEST),
         "value": _number,
     }

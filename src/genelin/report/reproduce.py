@@ -64,8 +64,12 @@ def written(value: Any) -> str:
     >>> written(CCALin(solver=AGD(), max_iter=50))
     'CCALin(solver=AGD(), max_iter=50)'
     """
-    if isinstance(value, np.generic):
-        return repr(value.item())
+    if isinstance(value, np.generic | np.ndarray):
+        return repr(value.tolist())
+    if isinstance(value, tuple | list):
+        return repr(
+            type(value)(part.item() if isinstance(part, np.generic) else part for part in value)
+        )
     if not is_dataclass(value) or isinstance(value, type):
         return repr(value)
     changed = [

@@ -43,7 +43,7 @@ class Subject:
     solution : residuals, status, cost, trace.
     values : (k,) correlations or eigenvalues.
     value : what one of them is called; `component` : what it belongs to.
-    contribution : "loading" or "weight", what `views` hold.
+    contribution : "loading", "weight" or "entry", what `views` hold.
     views : the data sets.
     tol : the tolerance of the run, None where it is not known.
     rows : how many were fitted, None where that is not known.
@@ -58,6 +58,11 @@ class Subject:
     views: tuple[View, ...]
     tol: float | None
     rows: int | None
+
+    @property
+    def contributions(self) -> str:
+        """What `views` hold, in the plural."""
+        return "entries" if self.contribution == "entry" else f"{self.contribution}s"
 
     @property
     def two_views(self) -> bool:

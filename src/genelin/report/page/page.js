@@ -35,7 +35,7 @@
       figure.toolbar.tools.find((tool) => tool.type === "BoxZoomTool").active = true;
     }
   };
-  const breath = () => new Promise((go) => ("requestIdleCallback" in window ? requestIdleCallback(go, { timeout: 200 }) : setTimeout(go)));
+  const breath = () => new Promise((go) => setTimeout(go));
 
   // --- Colours -----------------------------------------------------------------------------------
 
@@ -53,8 +53,6 @@
       grid: { grid_line_color: line },
       span: { line_color: soft },
     };
-    figure.setv({ background_fill_color: null, border_fill_color: null, outline_line_color: null });
-    if ("border_line_color" in figure.properties) figure.border_line_color = null;  // newer Bokeh has one
     for (const part of [...figure.below, ...figure.left, ...figure.center]) {
       const kind = Object.keys(looks).find((kind) => part.type.toLowerCase().endsWith(kind));
       if (kind !== undefined) part.setv(looks[kind]);
@@ -103,7 +101,7 @@
     await draw(name);
     if (name === "convergence") {
       listen([find("against"), find("log")], chooseCurve);
-      await chooseCurve();
+      if (find("against").value !== "seconds" || find("log").checked) await chooseCurve();  // after a reload
     }
     if (name === "scores") {
       listen([find("across"), find("up")], chooseScores);
