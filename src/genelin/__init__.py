@@ -54,6 +54,7 @@ _HOMES = {
 _MODULES = {
     "baselines": "genelin.baselines",
     "datasets": "genelin.datasets",
+    "io": "genelin.io",
     "measures": "genelin.measures",
     "operators": "genelin.operators",
     "solvers": "genelin.solvers",
@@ -91,6 +92,7 @@ __all__ = [
     "as_operator",
     "baselines",
     "datasets",
+    "io",
     "measures",
     "operators",
     "plan_cca",
@@ -106,7 +108,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from genelin import baselines, datasets, measures, operators, solvers
+    from genelin import baselines, datasets, io, measures, operators, solvers
     from genelin.eigen import theory
     from genelin.eigen.ccalin import CCALin
     from genelin.eigen.davidson import Davidson

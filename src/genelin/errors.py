@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = [
     "ConvergenceWarning",
+    "DataError",
     "NotPositiveDefiniteError",
     "RankDeficiencyWarning",
     "SolverError",
@@ -78,4 +79,17 @@ class RankDeficiencyWarning(UserWarning):
     ...     pairs = top_k_cca(np.c_[X, X[:, :1]], X @ rng.standard_normal((3, 2)), k=1)
     >>> caught[0].category is RankDeficiencyWarning
     True
+    """
+
+
+class DataError(OSError, ValueError):
+    """A file of data is not there, cannot be had, or is not what it should be.
+
+    Examples
+    --------
+    >>> from genelin.datasets import ptb_bigrams
+    >>> ptb_bigrams("no/such/text.txt")
+    Traceback (most recent call last):
+        ...
+    genelin.errors.DataError: no/such/text.txt does not exist
     """
