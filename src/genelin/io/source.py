@@ -19,7 +19,7 @@ from genelin.operators.chunked import Part, RowSource, Task
 
 __all__ = ["BlockSource", "block_limits", "loaded", "prefetched", "taken_from"]
 
-BLOCK = 1 << 26  # bytes of rows that are read at a time, where memory allows
+BLOCK = 1 << 24  # bytes of rows that are read at a time, where no more are needed
 SPAN = 1 << 24  # bytes read together for some of the rows
 GAP = 1 << 16  # bytes between rows that are read rather than skipped
 
@@ -96,7 +96,7 @@ def block_limits(readers: list[Reader], columns: int, memory: float) -> list[tup
 
     Counted are two buffers for every view (one is read while the other is worked on), a working
     copy in double precision, and three times `columns` numbers for every row. No block is larger
-    than it need be: about 64 MB, or four times as many rows as columns, so that what is summed up
+    than it need be: about 16 MB, or four times as many rows as columns, so that what is summed up
     for every column is not the larger part of the work.
     """
     n = readers[0].shape[0]
