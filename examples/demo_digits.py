@@ -115,7 +115,7 @@ def draw(rows, path):
 
 def main():
     """Solve, compare, draw."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="CCALin on the halves of digits.")
     parser.add_argument("--output", type=Path, default=Path("out/demo_digits.png"))
     path = parser.parse_args().output
     X, Y = halves()

@@ -22,7 +22,7 @@ def is_sentence(entry, following):
 
 
 def rewritten(lines):
-    """Docstring lines in which sentences are descriptions and types are types."""
+    """Docstring lines in which what stands behind the name of a parameter is its description."""
     done, section = [], ""
     for place, line in enumerate(lines):
         following = lines[place + 1] if place + 1 < len(lines) else ""
@@ -30,11 +30,16 @@ def rewritten(lines):
             section = line.strip()
         entry = ENTRY.match(line) if section in SECTIONS else None
         continued = following.strip() if following.startswith(" ") else ""
-        if entry and is_sentence(line, continued):
-            done += [entry[1], f"    {entry[2]}"]
+        if entry:
+            done += [entry[1], f"    {entry[2] if is_sentence(line, continued) else kind(entry[2])}"]
         else:
             done.append(line)
     return done
+
+
+def kind(text):
+    """A type, set off from the description that follows."""
+    return f"{text}." if "`" in text or "*" in text else f"*{text}.*"
 
 
 def escaped(line):
@@ -57,9 +62,17 @@ def without_markup(lines):
 def process(app, what, name, obj, options, lines):
     """Rewrite one docstring in place."""
     lines[:] = rewritten(without_markup(lines))
+    if what in ("attribute", "property"):
+        lines.insert(0, "")  # else napoleon takes the words before the first colon for a type
+
+
+def skip(app, what, name, obj, skipped, options):
+    """Leave out what scikit-learn adds to estimators for metadata routing."""
+    return True if name.startswith("set_") and name.endswith("_request") else None
 
 
 def setup(app):
     """Run before napoleon."""
     app.connect("autodoc-process-docstring", process, priority=100)
+    app.connect("autodoc-skip-member", skip)
     return {"version": "1", "parallel_read_safe": True}
