@@ -20,8 +20,7 @@ copyright = f"2026, {author}"  # noqa: A001 - Sphinx's name for it
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "prose",  # before napoleon: rewrites what napoleon reads
-    "sphinx.ext.napoleon",
+    "prose",
     "mathml",
     "myst_parser",
     "sphinx_copybutton",
@@ -53,15 +52,12 @@ copybutton_prompt_is_regexp = True
 # Docstrings: `name` is a link where it can be one, and code where it cannot.
 default_role = "py:obj"
 nitpicky = True
-nitpick_ignore_regex = [("py:obj", ".*")]
+nitpick_ignore_regex = [("py:obj", ".*"), ("py:class", r"numpy\..*")]
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 autosummary_generate = True
 autosummary_ignore_module_all = False
 autosummary_imported_members = True
-napoleon_google_docstring = False
-napoleon_use_ivar = True
-napoleon_use_rtype = False
 
 # The gallery runs every example; one that fails ends the build.
 sphinx_gallery_conf = {

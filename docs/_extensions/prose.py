@@ -1,69 +1,95 @@
-"""Docstrings are prose: sentences behind the name of a parameter, |λ| and names like `coef_`.
+"""Docstrings in numpydoc's sections, written as prose, as reStructuredText.
 
-numpydoc takes what follows a parameter's colon on the first line for a type. Where that is the
-beginning of a sentence, `name : what it is.`, the whole of it is handed on as the description.
-Bars and underscores that reStructuredText would read as markup are escaped.
+The description of a parameter may begin behind its colon, `name : what it is, and more of it in the
+next line.`, where numpydoc would take it for a type. Bars and underscores of formulas and names,
+|λ| and coef_, are text and not markup.
 """
 
 import re
+from textwrap import dedent
 
-SECTIONS = {"Parameters", "Attributes", "Other Parameters"}
+FIELDS = {"Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns"}
+RUBRICS = {"Examples", "Notes", "References"}
 ENTRY = re.compile(r"^(\*{0,2}\w[\w, *]*?) : (.+)$")
 WIDE = 75  # a type is shorter
 CODE = re.compile(r"(``.*?``|`.*?`)")
-MARKUP = re.compile(r"\||(?<=\w)_(?!\w)")
+MARKUP = re.compile(r"\||\*|(?<=\w)_(?!\w)")
 
 
-def is_sentence(entry, following):
-    """Whether the text behind the colon goes on in the next line, or is all there is."""
-    if not following:
-        return True
-    return len(entry) >= WIDE or entry.endswith((".", ";", ",")) or following[0].islower()
+def sections(lines):
+    """Pairs of a title, "" for what comes first, and the lines below it."""
+    title, body = "", []
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        if line in FIELDS | RUBRICS and following and not following.strip("-"):
+            yield title, body
+            title, body = line, []
+        elif not (line and not line.strip("-") and not body):  # the line under a title
+            body.append(line)
+    yield title, body
 
 
-def rewritten(lines):
-    """Docstring lines in which what stands behind the name of a parameter is its description."""
-    done, section = [], ""
-    for place, line in enumerate(lines):
-        following = lines[place + 1] if place + 1 < len(lines) else ""
-        if following and not following.strip("-") and line.strip():
-            section = line.strip()
-        entry = ENTRY.match(line) if section in SECTIONS else None
-        continued = following.strip() if following.startswith(" ") else ""
-        if entry:
-            done += [entry[1], f"    {entry[2] if is_sentence(line, continued) else kind(entry[2])}"]
-        else:
-            done.append(line)
-    return done
-
-
-def kind(text):
-    """A type, set off from the description that follows."""
-    return f"{text}." if "`" in text or "*" in text else f"*{text}.*"
-
-
-def escaped(line):
-    """A line of text without accidental markup; what stands in backquotes stays."""
-    name, colon, text = line.partition(" : ") if ENTRY.match(line) else ("", "", line)
-    parts = CODE.split(text)
-    parts[::2] = [MARKUP.sub(r"\\\g<0>", part) for part in parts[::2]]
-    return name + colon + "".join(parts)
-
-
-def without_markup(lines):
-    """All lines but those of examples."""
-    done, in_example = [], False
+def as_text(lines):
+    """Lines without accidental markup: what stands in backquotes and in examples stays."""
+    in_example = False
     for line in lines:
         in_example = line.lstrip().startswith(">>>") or (in_example and bool(line.strip()))
-        done.append(line if in_example else escaped(line))
-    return done
+        parts = CODE.split(line)
+        if not in_example:
+            parts[::2] = [MARKUP.sub(r"\\\g<0>", part) for part in parts[::2]]
+        yield "".join(parts)
+
+
+def entries(body):
+    """Pairs of a line that is not indented, and the indented ones below it."""
+    found = []
+    for line in body:
+        if line[:1].strip():
+            found.append((line, []))
+        elif found:
+            found[-1][1].append(line)
+    return [(line, dedent("\n".join(rest)).strip().splitlines()) for line, rest in found]
+
+
+def is_type(line, rest):
+    """Whether the text behind the colon is a type: short, and not a sentence that goes on."""
+    begins = rest[0][:1] if rest else ""
+    return len(line) < WIDE and bool(begins) and not begins.islower() and not line.endswith(".")
+
+
+def as_definition(line, rest):
+    """One entry of a section: its names, its type, and what is said about it."""
+    entry = ENTRY.match(line)
+    if entry is None:
+        head, said = next(as_text([line])), rest
+    else:
+        head = ", ".join(f"``{name}``" for name in entry[1].split(", "))
+        said = [entry[2], *rest]
+        if is_type(line, rest):
+            head, said = f"{head} : {next(as_text([entry[2]]))}", rest
+    return [f"    {head}", *(f"        {text}" for text in as_text(said)), ""]
+
+
+def as_field(title, body):
+    """A section of entries, or of plain text where nothing is indented."""
+    found = entries(body)
+    if not any(ENTRY.match(line) or rest for line, rest in found):
+        return [f":{title}:", *(f"    {line}" for line in as_text(body)), ""]
+    return [f":{title}:", *(part for entry in found for part in as_definition(*entry))]
+
+
+def written(lines):
+    """A docstring as reStructuredText."""
+    for title, body in sections(lines):
+        if title in FIELDS:
+            yield from ("", *as_field(title, body))
+        else:
+            yield from ("", f".. rubric:: {title}", "") if title else ()
+            yield from as_text(body)
 
 
 def process(app, what, name, obj, options, lines):
     """Rewrite one docstring in place."""
-    lines[:] = rewritten(without_markup(lines))
-    if what in ("attribute", "property"):
-        lines.insert(0, "")  # else napoleon takes the words before the first colon for a type
+    lines[:] = list(written(lines))
 
 
 def skip(app, what, name, obj, skipped, options):
@@ -72,7 +98,7 @@ def skip(app, what, name, obj, skipped, options):
 
 
 def setup(app):
-    """Run before napoleon."""
-    app.connect("autodoc-process-docstring", process, priority=100)
+    """Listen to autodoc."""
+    app.connect("autodoc-process-docstring", process)
     app.connect("autodoc-skip-member", skip)
     return {"version": "1", "parallel_read_safe": True}
