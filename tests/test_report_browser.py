@@ -33,7 +33,7 @@ const all = (node) => [node, ...inside(node).flatMap(all)];
 const model = (name) => Bokeh.documents.map((d) => d.get_model_by_name(name)).find((m) => m);
 const figure = model(arguments[0]);
 """
-CHART_TEXT = HELP + "return text(document.getElementById(`chart-${arguments[0]}`));"
+TIPS = HELP + "return [...document.querySelectorAll('.bk-Tooltip')].map(text).join(' ');"
 PLACE = (
     HELP
     + """
@@ -42,7 +42,8 @@ const scatter = figure.renderers.find((renderer) => renderer.glyph.type === "Sca
 const { data } = scatter.data_source, { x, y } = scatter.glyph;
 view.el.scrollIntoView({block: "center"});
 const canvas = view.canvas_view.el.getBoundingClientRect(), { x_scale, y_scale } = view.frame;
-return [canvas.left + x_scale.compute(data[x.field][0]), canvas.top + y_scale.compute(data[y.field][0])];
+const [left, top] = [x_scale.compute(data[x.field][0]), y_scale.compute(data[y.field][0])];
+return [canvas.left + left, canvas.top + top];
 """
 )
 RANGE = HELP + "return [figure.x_range.start, figure.x_range.end];"
@@ -56,7 +57,8 @@ return [x.axis_label, y.axis_label, y.axis_label_text_color];
 FOCUS_TOOL = (
     HELP
     + """
-const buttons = all(document.getElementById(`chart-${arguments[0]}`)).filter((n) => n.tabIndex === 0);
+const chart = document.getElementById(`chart-${arguments[0]}`);
+const buttons = all(chart).filter((n) => n.tabIndex === 0 && n.className.includes("Button"));
 const button = buttons.find((n) => all(n).some((m) => m.className?.includes?.(arguments[1])));
 button.focus();
 """
@@ -204,9 +206,9 @@ def test_pickers_work_from_the_keyboard(browser, large):
 )
 def test_points_tell_what_they_are(browser, large, figure, words):
     opened(browser, large)
-    assert words not in browser.execute_script(CHART_TEXT, figure)
+    assert words not in browser.execute_script(TIPS, figure)
     hover(browser, figure)
-    until(lambda: words in browser.execute_script(CHART_TEXT, figure))
+    until(lambda: words in browser.execute_script(TIPS, figure))
 
 
 def test_charts_are_zoomed_from_the_keyboard(browser, large):
@@ -259,7 +261,7 @@ def test_classes_are_text_when_hovered(browser, tmp_path):
     path = write_report(tmp_path / "classes.html", fitted, X=iris.data, y=labels)
     opened(browser, path)
     hover(browser, "scores")
-    until(lambda: IMAGE in browser.execute_script(CHART_TEXT, "scores"))
+    until(lambda: IMAGE in browser.execute_script(TIPS, "scores"))
     assert SCRIPT in browser.find_element(By.CLASS_NAME, "legend").text
     assert browser.execute_script("return window.harmed") is None
     assert complaints(browser) == []
