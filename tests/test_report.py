@@ -40,7 +40,7 @@ HOSTILE = [
     "{{ 7 * 7 }}",
     "$$\\alpha$$",
     "$x_{$ \\u2028 \u2028",
-    "\x00\ud7ff\U0001f9ea" + "x" * 300,
+    "\x00\ud800\U0001f9ea" + "x" * 300,
 ]
 
 
@@ -306,6 +306,10 @@ def test_scores_are_those_of_a_sample(digits):
         ({"y_names": ["a"]}, "y_names has 1 names for 32 features"),
         ({"held_out": [0.1, 0.2]}, "held_out must be a pair .* or 6 correlations"),
         ({"held_out": [np.nan] * 6}, "held_out must be a pair"),
+        ({"plan": "dense"}, "plan is a str: give what plan_cca"),
+        ({"settings": "-k 6"}, "settings is a str: give a dict"),
+        ({"data": [1]}, "data is a list: give a dict"),
+        ({"timings": 3.0}, "timings is a float: give a dict"),
     ],
 )
 def test_bad_input_is_named_and_nothing_is_written(tmp_path, digits, options, message):

@@ -11,12 +11,14 @@ from scipy import sparse
 
 from genelin.estimators.displays import column_correlations
 from genelin.report.subject import Array, Subject
+from genelin.report.words import shortened
 
 __all__ = ["Drawn", "drawn_scores", "held_out_correlations"]
 
 MOST_POINTS = 2000  # rows in a picture: more of them hide each other
 MOST_NUMBERS = 160_000  # in all scores of a page: 0.9 MB once written
 MOST_GROUPS = 10  # classes with a colour each
+LONGEST = 40  # letters of the name of one
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ def held_out_correlations(subject: Subject, held_out: Any) -> Array | None:
     if not subject.two_views:
         raise ValueError("held_out is about correlations of two views: leave it out here")
     k = len(subject.values)
-    if isinstance(held_out, tuple | list) and len(held_out) == 2 and np.ndim(held_out[0]) == 2:
+    if isinstance(held_out, tuple | list) and len(held_out) == 2 and _is_table(held_out[0]):
         if subject.estimator is None:
             raise ValueError(
                 "held_out=(X, y) needs a fitted CCA: for a CCASolution give the k correlations"
@@ -99,6 +101,10 @@ def held_out_correlations(subject: Subject, held_out: Any) -> Array | None:
             f"of their scores, got shape {numbers.shape}"
         )
     return numbers
+
+
+def _is_table(X: Any) -> bool:
+    return len(getattr(X, "shape", None) or np.shape(X)) == 2
 
 
 def _small(scores: dict[str, Any], components: int) -> dict[str, NDArray[np.float32]]:
@@ -143,4 +149,4 @@ def _grouped(y: Any, rows: NDArray[np.int64]) -> tuple[Any, tuple[str, ...]]:
     classes, groups = np.unique(np.asarray(y).ravel(), return_inverse=True)
     if len(classes) > MOST_GROUPS:
         return None, ()
-    return groups[rows], tuple(str(name) for name in classes)
+    return groups[rows], tuple(shortened(str(name), LONGEST) for name in classes)
