@@ -306,7 +306,7 @@ def test_scores_are_those_of_a_sample(digits):
         ({"y_names": ["a"]}, "y_names has 1 names for 32 features"),
         ({"held_out": [0.1, 0.2]}, "held_out must be a pair .* or 6 correlations"),
         ({"held_out": [np.nan] * 6}, "held_out must be a pair"),
-        ({"plan": "dense"}, "plan is a str: give what plan_cca"),
+        ({"plan": "dense"}, "plan is a str: give that of plan_cca"),
         ({"settings": "-k 6"}, "settings is a str: give a dict"),
         ({"data": [1]}, "data is a list: give a dict"),
         ({"timings": 3.0}, "timings is a float: give a dict"),

@@ -201,14 +201,13 @@ def test_pickers_work_from_the_keyboard(browser, large):
     assert complaints(browser) == []
 
 
-@pytest.mark.parametrize(
-    ("figure", "words"), [("values", "held-out"), ("convergence", "passes"), ("scores", "row")]
-)
-def test_points_tell_what_they_are(browser, large, figure, words):
+def test_points_tell_what_they_are(browser, large):
     opened(browser, large)
-    assert words not in browser.execute_script(TIPS, figure)
-    hover(browser, figure)
-    until(lambda: words in browser.execute_script(TIPS, figure))
+    for figure, words in (("values", "held-out"), ("convergence", "passes"), ("scores", "row")):
+        assert words not in browser.execute_script(TIPS, figure)
+        hover(browser, figure)
+        until(lambda figure=figure, words=words: words in browser.execute_script(TIPS, figure))
+    assert complaints(browser) == []
 
 
 def test_charts_are_zoomed_from_the_keyboard(browser, large):

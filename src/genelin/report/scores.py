@@ -18,7 +18,7 @@ __all__ = ["Drawn", "drawn_scores", "held_out_correlations"]
 MOST_POINTS = 2000  # rows in a picture: more of them hide each other
 MOST_NUMBERS = 160_000  # in all scores of a page: 0.9 MB once written
 MOST_GROUPS = 10  # classes with a colour each
-LONGEST = 40  # letters of the name of one
+LONGEST = 80  # letters of the name of one
 
 
 @dataclass(frozen=True)
