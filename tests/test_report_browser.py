@@ -22,6 +22,7 @@ from selenium.webdriver.support.ui import Select  # noqa: E402
 
 SCRIPT = "<script>window.harmed = true; alert(1)</script>"
 IMAGE = "<img src=x onerror='window.harmed = true; alert(1)'>"
+LOADED = "return performance.getEntriesByType('navigation')[0].loadEventEnd"
 READY = "return document.documentElement.dataset.ready"
 
 # Nodes of the page, those in the shadow trees of Bokeh too; models of charts by their names.
@@ -154,16 +155,19 @@ def large(tmp_path_factory):
 
 def test_a_large_report_opens_fast_and_alone(browser, large):
     assert large.stat().st_size < 5e6
-    seconds = []
-    for _ in range(5):  # the machine may be busy
+    browser.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
+    shown, drawn = [], []
+    for _ in range(5):  # another process may be in the way
         opened(browser, large)
         assert complaints(browser) == []
         assert requested(browser) == [large.as_uri()]
-        mark = "return performance.getEntriesByName('ready')[0].startTime"
-        seconds.append(browser.execute_script(mark) / 1000)
-        if seconds[-1] < 2:
+        shown.append(browser.execute_script(LOADED) / 1000)
+        metrics = browser.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
+        drawn += [part["value"] for part in metrics if part["name"] == "TaskDuration"]
+        if max(shown[-1], drawn[-1]) < 2:
             break
-    assert min(seconds) < 2
+    assert min(shown) < 2  # seconds to all text and tables
+    assert min(drawn) < 2  # of computing, until all charts are drawn
 
 
 def test_names_do_nothing(browser, large):
