@@ -23,6 +23,7 @@ from genelin import (
     top_k,
     top_k_cca,
 )
+from genelin.io import open_rows
 from genelin.report import write_figures, write_report
 from genelin.report.reproduce import snippet
 from genelin.report.scores import MOST_POINTS, drawn_scores, held_out_correlations
@@ -259,6 +260,18 @@ def test_names_come_from_where_they_are_known(tmp_path, digits):
     assert "right 1" in page.text
     assert "left 1" in written(tmp_path, cca).text  # the estimator has seen them
     assert "twin" in written(tmp_path, cca, x_names=["twin"] * 32).text
+
+
+def test_rows_on_disk_are_sampled_with_their_names(tmp_path, digits):
+    pd, _ = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    for name, view in (("left", digits.X), ("right", digits.Y)):
+        columns = [f"{name} {j}" for j in range(32)]
+        pd.DataFrame(view, columns=columns).to_parquet(tmp_path / f"{name}.parquet")
+    X, y = (open_rows(tmp_path / f"{name}.parquet") for name in ("left", "right"))
+    cca = CCA(2, reg=0.1).fit(X, y)
+    page = written(tmp_path, cca, X=X, y=y, held_out=(X, y))
+    for text in ("left 1", "right 1", "left.parquet", "All 1,797 rows."):
+        assert text in page.text
 
 
 # --- Sizes and samples ---------------------------------------------------------------------------

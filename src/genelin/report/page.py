@@ -182,14 +182,16 @@ def _texts(given: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _kind(matrix: Any) -> str:
-    """How a matrix is stored."""
+    """Where a matrix is, and how it is stored."""
     if matrix is None:
         return ""
-    if sparse.issparse(matrix):
-        share = matrix.nnz / max(1, matrix.shape[0] * matrix.shape[1])
-        return f"sparse {matrix.dtype}, {share:.2%} of entries stored"
-    dtype = getattr(matrix, "dtype", None)
-    return type(matrix).__name__ if dtype is None else f"{dtype}"
+    is_sparse = bool(sparse.issparse(matrix) or getattr(matrix, "is_sparse", False))
+    path, dtype = getattr(matrix, "path", None), getattr(matrix, "dtype", None)
+    kind = type(matrix).__name__ if dtype is None else f"{'sparse ' if is_sparse else ''}{dtype}"
+    stored = getattr(matrix, "nnz", getattr(matrix, "stored", None))
+    if is_sparse and stored is not None:
+        kind += f", {stored / max(1, matrix.shape[0] * matrix.shape[1]):.2%} of entries stored"
+    return kind if path is None else f"{path}, {kind}"
 
 
 def _value_rows(subject: Subject, held_out: Array | None) -> list[dict[str, Any]]:

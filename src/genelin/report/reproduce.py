@@ -35,7 +35,7 @@ def call(subject: Subject) -> str:
     changed = [
         f"{name}={value}"
         for name, value in given.items()
-        if value != written(defaults[name].default)
+        if name == "n_components" or value != written(defaults[name].default)
     ]
     return f"{kind.__name__}({', '.join(changed)})"
 

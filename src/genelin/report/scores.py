@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,10 +75,12 @@ def drawn_scores(subject: Subject, X: Any, y: Any, components: int) -> Drawn | N
         )
     most = max(100, MOST_NUMBERS // (components * len(subject.views)))
     rows = _sample(total, min(MOST_POINTS, most))
-    if not subject.two_views:
-        scores = {"": subject.estimator.transform(_taken(X, rows))}
-        return Drawn(rows, total, _small(scores, components), *_grouped(y, rows))
-    of_x, of_y = subject.estimator.transform(_taken(X, rows), _taken(y, rows))
+    with warnings.catch_warnings():  # rows taken from a file have lost the names of their columns
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        if not subject.two_views:
+            scores = {"": subject.estimator.transform(_taken(X, rows))}
+            return Drawn(rows, total, _small(scores, components), *_grouped(y, rows))
+        of_x, of_y = subject.estimator.transform(_taken(X, rows), _taken(y, rows))
     return Drawn(rows, total, _small({"X": of_x, "y": of_y}, components))
 
 
