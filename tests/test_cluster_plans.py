@@ -32,7 +32,7 @@ def sparse_views(n, d, nonzeros, seed=0):
     rng = np.random.default_rng(seed)
     columns = np.minimum(d * rng.random((2, n, nonzeros)) ** 3, d - 1).astype(np.int32)
     columns[:, :, 0] = 5 * rng.integers(0, 40, n)
-    indptr = np.arange(0, n * nonzeros + 1, nonzeros)
+    indptr = np.arange(0, n * nonzeros + 1, nonzeros, dtype=np.int32)
     ones = np.ones(n * nonzeros, dtype=np.float32)
     return [
         sparse.csr_array((ones.copy(), part.ravel(), indptr.copy()), shape=(n, d))
@@ -122,10 +122,10 @@ def test_descriptions_count_bytes():
     assert DataSpec(10, 6).bytes == 240
     assert DataSpec(10, 6, dtype="float64").bytes == 480
     assert DataSpec(10, 6, nonzeros=2.5).bytes == 25 * 8 + 40
-    X = sparse_views(500, 60, 4)[0]
+    X = sparse_views(500, 250, 4)[0]
     X.sum_duplicates()
     spec = DataSpec.of(TwoView(X, X, reg=0.1).X)
-    assert (spec.n, spec.d, spec.stored) == (500, 60, X.nnz)
+    assert (spec.n, spec.d, spec.stored) == (500, 250, X.nnz)
     assert spec.bytes == X.data.nbytes + X.indices.nbytes + 4 * 500
 
 
