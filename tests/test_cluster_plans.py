@@ -1,8 +1,10 @@
 """Plans for machines and data that are not here."""
 
 import pickle
+import re
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from genelin import ClusterSpec, DataSpec, Davidson, TwoView, plan_cca, top_k_cc
 from genelin.eigen.cluster import described
 from genelin.eigen.cluster_routes import planned_on
 from genelin.eigen.machine import STOCK
-from genelin.eigen.planner import OUTER, best_route
+from genelin.eigen.planner import OUTER, best_route, in_bytes
 from test_chunked import InParts
 
 FEW = ClusterSpec(workers=8, cores=16, memory=64e9, bandwidth=1.25e9)
@@ -71,6 +73,15 @@ def test_every_round_costs_its_latency():
     assert late.seconds - early.seconds == pytest.approx(OUTER * 23)
 
 
+def test_speeds_are_those_of_a_core():
+    four = replace(STOCK, threads=4, blas_threads=4)
+    data = DataSpec(10**8, 1000)
+    views = TwoView(*described(data, data))
+    cluster = replace(FEW, bandwidth=1e30, latency=0.0)
+    two_cores, four_cores = (planned_on(cluster, views, 5, p, 20).chosen for p in (STOCK, four))
+    assert four_cores.seconds > 1.5 * two_cores.seconds
+
+
 @pytest.mark.parametrize(
     ("workers", "out", "back"), [(1, 1, 1), (2, 2, 2), (8, 4, 8), (9, 5, 15), (64, 7, 15)]
 )
@@ -95,8 +106,8 @@ def test_what_does_not_fit_comes_last_and_says_so():
     roomy, tight = (plan(data, data, replace(FEW, memory=m)) for m in (1e12, 52e9))
     assert roomy.chosen.name == "covariances formed"
     assert tight.chosen.name == "data as operator"
-    assert "the workers lack memory" in str(tight)
-    assert "lack memory" not in str(roomy)
+    assert "too little memory: workers" in str(tight)
+    assert "too little" not in str(roomy)
 
 
 def test_formed_or_not_is_the_users_choice():
@@ -217,3 +228,20 @@ def test_real_data_can_be_planned_for_a_cluster():
     found = plan_cca(X, Y, 4, reg=1e-2, cluster=FEW)
     assert found.cluster is FEW
     assert found.chosen.traffic > 0
+
+
+def test_the_table_of_the_documentation_is_what_is_planned():
+    page = Path(__file__).parent.parent / "docs" / "cluster-plans.md"
+    rows = [line for line in page.read_text().splitlines() if re.match(r"\| \d+ \|", line)]
+    assert len(rows) == 5
+    views = TwoView(*described(*[DataSpec(10**9, 10**6, nonzeros=100)] * 2))
+    for row in rows:
+        workers, k, hours, on_wire, *sizes = (cell.strip() for cell in row.strip("|").split("|"))
+        cluster = replace(FEW, workers=int(workers))
+        chosen = planned_on(cluster, views, int(k), STOCK, 20).chosen
+        endless = replace(cluster, bandwidth=1e30, latency=0.0)
+        work = planned_on(endless, views, int(k), STOCK, 20).chosen.seconds
+        assert f"{chosen.seconds / 3600:.1f}" == hours
+        assert f"{(chosen.seconds - work) / 3600:.1f}" == on_wire
+        figures = (chosen.memory, chosen.client_memory, chosen.traffic)
+        assert [in_bytes(figure) for figure in figures] == sizes
