@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = [
     "CheckpointWarning",
     "ConvergenceWarning",
+    "DataError",
     "NotPositiveDefiniteError",
     "RankDeficiencyWarning",
     "SolverError",
@@ -95,4 +96,17 @@ class CheckpointWarning(UserWarning):
     ...     sol = top_k(np.eye(2), checkpoint=new, resume=True)
     >>> caught[0].category is CheckpointWarning
     True
+    """
+
+
+class DataError(OSError, ValueError):
+    """A file of data is not there, cannot be had, or is not what it should be.
+
+    Examples
+    --------
+    >>> from genelin.datasets import ptb_bigrams
+    >>> ptb_bigrams("no/such/text.txt")
+    Traceback (most recent call last):
+        ...
+    genelin.errors.DataError: no/such/text.txt does not exist
     """

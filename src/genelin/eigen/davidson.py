@@ -150,7 +150,7 @@ class Davidson:
         journal: Journal,
     ) -> CCASolution:
         start = _halved(self.start, problem)
-        if not streams(problem):
+        if not (problem.X.at_hand and streams(problem)):
             return self._solve_pairs(problem, k, tol, rng, callback, journal, start)
         ordering = Ordering.of(problem)
         if start is not None:
