@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from genelin.linalg.columns import Block
-from genelin.results import CCASolution, Record
+from genelin.results import CCASolution, EigenSolution, Record
 
 __all__ = ["Progress", "showing"]
 
@@ -62,7 +62,10 @@ class Progress:
         """Show a record; never stops the run."""
         self._first = record.residual if self._first is None else self._first
         if self._bar is not None:
-            note = f"iteration {record.iteration}, residual {record.residual:.1e}"
+            note = (
+                f"iteration {record.iteration}, {record.passes:.4g} passes, residual "
+                f"{record.residual:.1e}"
+            )
             self._bar.update(self._task, completed=self._done(record.residual), note=note)
             return
         now = time.perf_counter()
@@ -78,7 +81,7 @@ class Progress:
         way = np.log(max(self._first or 1.0, self.tol * 1.001) / self.tol)
         return float(np.clip(1.0 - np.log(max(residual, self.tol) / self.tol) / way, 0.0, 1.0))
 
-    def finish(self, solution: CCASolution) -> None:
+    def finish(self, solution: CCASolution | EigenSolution) -> None:
         """Say how the run ended."""
         text = (
             f"{solution.status.label} after {max(1, len(solution.trace))} iterations, "
@@ -124,6 +127,8 @@ def _rich_bar(always: bool) -> Any:
         progress.TextColumn("{task.description}"),
         progress.BarColumn(),
         progress.TimeElapsedColumn(),
+        progress.TextColumn("left"),
+        progress.TimeRemainingColumn(),
         progress.TextColumn("{task.fields[note]}"),
     )
     return progress.Progress(*columns, console=screen)

@@ -1,0 +1,62 @@
+"""`genelin convert`: data as a folder that is read row by row."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from genelin.cli.endings import BadInputError
+from genelin.cli.options import force, json_flag
+
+__all__ = ["convert"]
+
+
+@click.command(short_help="Turn data into a folder that is read without loading all of it.")
+@click.argument("source", metavar="SRC", type=click.Path())
+@click.argument("folder", metavar="DST", type=click.Path())
+@click.option(
+    "--columns",
+    multiple=True,
+    metavar="NAMES",
+    help="Columns of a table: names with commas between them, first:last, or a pattern.",
+)
+@click.option(
+    "--header/--no-header",
+    default=None,
+    help="Whether the first line of a CSV file holds names; told by its content if not said.",
+)
+@force
+@json_flag
+def convert(
+    source: str,
+    folder: str,
+    columns: tuple[str, ...],
+    header: bool | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Write the rows of SRC to the folder DST, which `genelin cca` reads without loading all of it.
+
+    SRC is anything that `genelin cca` reads.
+    """
+    from genelin import io
+    from genelin.cli.screen import Screen
+    from genelin.cli.views import is_table, read_view
+
+    screen = Screen(as_json)
+    if not Path(source).exists():
+        raise BadInputError(f"there is no file {source}: check the path")
+    if Path(folder).exists() and not force:
+        raise BadInputError(
+            f"{folder} is there already: name another folder, or let it be replaced with --force"
+        )
+    data = read_view(source, columns, "--columns", header).rows if is_table(source) else source
+    with screen.listening():
+        io.convert(data, folder, overwrite=force)
+        stored = io.open_rows(folder)
+    n, d = stored.shape
+    screen.line(f"{n:,} × {d:,} rows and columns of {stored.dtype}: {folder}")
+    screen.result(
+        {"command": "convert", "shape": [n, d], "dtype": str(stored.dtype), "folder": folder}
+    )

@@ -1,0 +1,331 @@
+"""Files as views: matrices, tables with named columns, and folders that stay on disk."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from genelin.cli.endings import BadInputError
+
+__all__ = ["View", "is_table", "read_matrix", "read_view", "read_views", "refuse_mismatch"]
+
+SEPARATED = (".csv", ".tsv", ".txt")
+TABLES = (*SEPARATED, ".parquet", ".pq", ".arrow", ".feather", ".ipc")
+MATRICES = (".npy", ".npz", ".mtx")
+MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"]
+LOOKED_AT = 1000  # lines by which the kinds of columns are told
+
+
+@dataclass(frozen=True)
+class View:
+    """Rows that the estimators read, with the names of their columns where they have any."""
+
+    rows: Any
+    names: list[str] | None
+    path: str
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        n, d = self.rows.shape
+        return int(n), int(d)
+
+    def __str__(self) -> str:
+        n, d = self.shape
+        return f"{self.path} ({n:,} × {d:,})"
+
+
+def read_views(
+    x: str,
+    y: str | None,
+    x_columns: Sequence[str],
+    y_columns: Sequence[str],
+    header: bool | None = None,
+) -> tuple[View, View]:
+    """Two views of the same rows: two files, or two sets of columns of one table."""
+    if y is None and not (x_columns and y_columns):
+        raise BadInputError(
+            f"only {x} was given: name a second file, or choose the columns of both views with "
+            "--x-columns and --y-columns"
+        )
+    if y is None:
+        return _split_table(x, x_columns, y_columns, header)
+    first = read_view(x, x_columns, "--x-columns", header)
+    second = read_view(y, y_columns, "--y-columns", header)
+    refuse_mismatch(first, second)
+    return first, second
+
+
+def refuse_mismatch(x: View, y: View) -> None:
+    """Refuse views with different numbers of rows."""
+    if x.shape[0] != y.shape[0]:
+        raise BadInputError(
+            f"{x.path} has {x.shape[0]:,} rows but {y.path} has {y.shape[0]:,}: row i of both must "
+            "describe the same observation"
+        )
+
+
+def _split_table(
+    path: str, x_columns: Sequence[str], y_columns: Sequence[str], header: bool | None
+) -> tuple[View, View]:
+    """Two views out of one table, which is read once."""
+    _refuse_absent(path)
+    if not is_table(path):
+        raise BadInputError(f"{path} has no named columns: give two files, or one table")
+    choices = ((x_columns, "--x-columns"), (y_columns, "--y-columns"))
+    first, second = _read_table(path, choices, header)
+    if shared := set(first.names or ()) & set(second.names or ()):
+        raise BadInputError(
+            f"column {min(shared)!r} is in both views: leave it out of --x-columns or --y-columns"
+        )
+    return first, second
+
+
+def is_table(path: str) -> bool:
+    """Whether a file has named columns, by its suffix."""
+    return _kind(path) in TABLES and Path(path).is_file()
+
+
+def read_view(
+    path: str, columns: Sequence[str] = (), option: str = "--x-columns", header: bool | None = None
+) -> View:
+    """One view, from any format."""
+    _refuse_absent(path)
+    if is_table(path):
+        return _read_table(path, [(columns, option)], header)[0]
+    if columns:
+        raise BadInputError(
+            f"{path} has no named columns, but {option} was given: leave it out, or give a table "
+            "(CSV, TSV, Parquet, Arrow)"
+        )
+    if _kind(path) in MATRICES and Path(path).is_file():
+        return View(read_matrix(path), None, path)
+    return _open_stored(path)
+
+
+def read_matrix(path: str) -> Any:
+    """A matrix of a .npy, .npz or .mtx file; a vector becomes a column."""
+    _refuse_absent(path)
+    readers = {".npy": _read_npy, ".npz": _read_npz, ".mtx": _read_mtx}
+    reader = readers.get(_kind(path))
+    if reader is None:
+        raise BadInputError(f"{path} is not a matrix file: give .npy, .npz or .mtx")
+    try:
+        matrix = reader(path)
+    except (ValueError, EOFError, KeyError, TypeError, OverflowError) as error:
+        raise BadInputError(f"{path} cannot be read as {_kind(path)}: {error}") from error
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise BadInputError(f"{path} cannot be read as {_kind(path)}: {error}") from error
+    return matrix[:, None] if matrix.ndim == 1 else matrix
+
+
+def _refuse_absent(path: str) -> None:
+    if not Path(path).exists():
+        raise BadInputError(f"there is no file {path}: check the path")
+
+
+def _kind(path: str) -> str:
+    """The suffix that tells the format; that of a compressed file is the one before."""
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    if len(suffixes) > 1 and suffixes[-1] in (".gz", ".zst"):
+        return suffixes[-2]
+    return suffixes[-1] if suffixes else ""
+
+
+# --- Matrices ----------------------------------------------------------------------------------
+
+
+def _read_npy(path: str) -> Any:
+    return np.load(path, mmap_mode="r", allow_pickle=False)
+
+
+def _read_npz(path: str) -> Any:
+    from zipfile import BadZipFile
+
+    from scipy import sparse
+
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            names = list(archive)
+            if "format" not in names and len(names) == 1:
+                return archive[names[0]]
+    except BadZipFile as error:
+        raise ValueError(str(error)) from error
+    if "format" not in names:
+        raise ValueError(
+            f"it holds {len(names)} arrays ({', '.join(names[:5])}): save one matrix in a file, "
+            "with scipy.sparse.save_npz or numpy.save"
+        )
+    return sparse.load_npz(path).tocsr()
+
+
+def _read_mtx(path: str) -> Any:
+    from scipy.io import mmread
+
+    matrix = mmread(path)
+    return matrix if isinstance(matrix, np.ndarray) else matrix.tocsr()
+
+
+def _open_stored(path: str) -> View:
+    """What `genelin.io` reads: folders of rows, zarr, h5ad."""
+    from genelin.io import open_rows
+
+    try:
+        stored = open_rows(path)
+    except (ValueError, KeyError) as error:
+        raise BadInputError(f"{path} cannot be read: {error}") from error
+    names = getattr(stored, "columns", None)
+    return View(stored, None if names is None else [str(name) for name in names], path)
+
+
+# --- Tables ------------------------------------------------------------------------------------
+
+
+def _read_table(
+    path: str, choices: Sequence[tuple[Sequence[str], str]], header: bool | None
+) -> list[View]:
+    """A view for every choice of columns (and the option that made it), from one read."""
+    kind = _kind(path)
+    try:
+        import polars as pl
+    except ImportError as error:
+        raise ImportError('tables need polars: pip install "genelin[cli]"') from error
+    try:
+        settings = _layout(path, kind, header) if kind in SEPARATED else {}
+        schema = _schema(path, kind, settings)
+        chosen = [_chosen(list(schema), columns, path, option) for columns, option in choices]
+        for names, (_, option) in zip(chosen, choices, strict=True):
+            _refuse_text(schema, names, path, option)
+        together = list(dict.fromkeys(name for names in chosen for name in names))
+        frame = _load(path, kind, settings, together)
+    except pl.exceptions.PolarsError as error:
+        said = str(error).strip().splitlines()[0][:300]
+        raise BadInputError(f"{path} cannot be read as {kind}: {said}") from error
+    _refuse_missing(frame, path)
+    return [View(frame.select(names).to_numpy(order="c"), names, path) for names in chosen]
+
+
+def _layout(path: str, kind: str, header: bool | None) -> dict[str, Any]:
+    """Separator and header of a text file, by its first line."""
+    with gzip.open(path, "rt") if path.endswith(".gz") else open(path, newline="") as file:
+        try:
+            first = file.readline(2**20).strip("\ufeff\r\n")
+        except UnicodeDecodeError as error:
+            raise BadInputError(
+                f"{path} is not text: give CSV, Parquet, .npy, .npz or .mtx"
+            ) from error
+    if not first:
+        raise BadInputError(f"{path} is empty")
+    separator = "\t" if kind == ".tsv" else max(",;\t", key=first.count)
+    cells = next(csv.reader([first], delimiter=separator))
+    if header is None:
+        header = not all(_is_number(cell) for cell in cells)
+    return {"separator": separator, "has_header": header, "null_values": MISSING}
+
+
+def _is_number(cell: str) -> bool:
+    if cell.strip() in MISSING:
+        return True
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _schema(path: str, kind: str, settings: dict[str, Any]) -> dict[str, Any]:
+    import polars as pl
+
+    if kind in SEPARATED:
+        return dict(
+            pl.read_csv(path, n_rows=LOOKED_AT, infer_schema_length=LOOKED_AT, **settings).schema
+        )
+    read = pl.read_parquet_schema if kind in (".parquet", ".pq") else pl.read_ipc_schema
+    return dict(read(path))
+
+
+def _load(path: str, kind: str, settings: dict[str, Any], names: list[str]) -> Any:
+    import polars as pl
+
+    if kind in SEPARATED:
+        floats = dict.fromkeys(names, pl.Float64)
+        return pl.read_csv(path, columns=names, schema_overrides=floats, **settings).select(names)
+    if kind in (".parquet", ".pq"):
+        return pl.read_parquet(path, columns=names).select(names)
+    return pl.read_ipc(path, columns=names).select(names)
+
+
+def _chosen(there: list[str], patterns: Sequence[str], path: str, option: str) -> list[str]:
+    """Columns by name, `first:last`, or a pattern with `*`; all of them if nothing is asked for."""
+    if not patterns:
+        return there
+    names: dict[str, None] = {}
+    for entry in patterns:
+        for pattern in [entry] if entry in there else entry.split(","):
+            found = _matching(there, pattern.strip())
+            if not found:
+                shown = ", ".join(there[:8]) + (", …" if len(there) > 8 else "")
+                raise BadInputError(
+                    f"{path} has no column {pattern.strip()!r} for {option}: it has {shown}"
+                )
+            names |= dict.fromkeys(found)
+    return list(names)
+
+
+def _matching(there: list[str], pattern: str) -> list[str]:
+    if pattern in there:
+        return [pattern]
+    first, colon, last = pattern.partition(":")
+    if colon and first in there and last in there:
+        return there[there.index(first) : there.index(last) + 1]
+    return [name for name in there if fnmatchcase(name, pattern)]
+
+
+def _refuse_text(schema: dict[str, Any], names: list[str], path: str, option: str) -> None:
+    import polars as pl
+
+    for name in names:
+        kind = schema[name]
+        if not (kind.is_numeric() or kind in (pl.Boolean, pl.Null)):
+            raise BadInputError(
+                f"column {name!r} of {path} holds {kind}, not numbers: leave it out by choosing "
+                f"columns with {option}"
+            )
+
+
+def _refuse_missing(frame: Any, path: str) -> None:
+    counts = frame.null_count().row(0)
+    for name, count in zip(frame.columns, counts, strict=True):
+        if count:
+            row = frame[name].is_null().arg_max() + 1
+            raise BadInputError(
+                f"column {name!r} of {path} has no value in row {row} ({sum(counts)} such cells "
+                "in all): drop or fill them first"
+            )
+
+
+# --- Data that come along ----------------------------------------------------------------------
+
+
+def digits_views() -> tuple[View, View]:
+    """Left and right halves of handwritten digits."""
+    from genelin.datasets import digits_halves
+
+    digits = digits_halves()
+    x_names, y_names = (
+        None if names is None else [str(name) for name in names]
+        for names in (digits.x_names, digits.y_names)
+    )
+    return (
+        View(digits.X, x_names, "left halves of digits"),
+        View(digits.Y, y_names, "right halves of digits"),
+    )
