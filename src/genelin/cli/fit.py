@@ -212,9 +212,11 @@ def _done(screen: Screen, job: Job, destination: RunFolder | None) -> int:
     held = _held_out(x.shape[0], job.settings)
     with interruptible(destination):
         estimator = _fitted(screen, job, destination, held)
-        with screen.listening():
-            scores = estimator.transform(x.rows, y.rows)
-        record = _record(job, estimator, _correlations(scores, held))
+        scores = None
+        if destination is not None or held is not None:
+            with screen.listening():
+                scores = estimator.transform(x.rows, y.rows)
+        record = _record(job, estimator, None if held is None else _correlations(scores, held))
         record["warnings"] = screen.warnings
         if destination is not None:
             _write(destination, job, estimator, scores, held, record)
@@ -271,10 +273,8 @@ def _fitted(screen: Screen, job: Job, destination: RunFolder | None, held: Any) 
         return estimator.fit(x.rows, y.rows, None if held is None else 1.0 - held)
 
 
-def _correlations(scores: Any, held: Any) -> list[float] | None:
+def _correlations(scores: Any, held: Any) -> list[float]:
     """Correlations of the scores of the rows that were held out, component by component."""
-    if held is None:
-        return None
     from genelin.estimators.scores import mean_correlation
 
     U, V = scores

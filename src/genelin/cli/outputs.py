@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import tempfile
@@ -205,10 +206,17 @@ def write_scores(path: Path, columns: Mapping[str, Any]) -> None:
     import polars as pl
 
     frame = pl.DataFrame(dict(columns))
-    if path.suffix == ".csv":
-        frame.write_csv(path)
-    else:
-        frame.write_parquet(path)
+    try:
+        if path.suffix == ".csv":
+            frame.write_csv(path)
+        else:
+            frame.write_parquet(path)
+    except (pl.exceptions.PolarsError, OSError) as error:  # which keeps its number to itself
+        number = re.search(r"os error (\d+)", str(error))
+        if number is None:
+            raise
+        code = int(number[1])
+        raise OSError(code, os.strerror(code), str(path)) from error
 
 
 def write_trace(path: Path, trace: Iterable[Any]) -> None:
