@@ -134,9 +134,10 @@ def _escaped(text: str) -> str:
 
 def _verdict(record: Mapping[str, Any]) -> str:
     worst, bound = max(record["residuals"]), record["sin_theta_bound"]
+    sure = "and none can have been missed" if record["gap_certified"] else "with high probability"
     angle = f"sin θ to the true space ≤ {bound:.1e}" if bound < 1 else "no bound on the angle"
     if not record["converged"]:
         return f"{record['status']}: {record['advice']} Largest residual {worst:.1e}; {angle}."
-    sure = "none can have been missed" if record["gap_certified"] else "with high probability"
     tied = f" {record['advice']}" if record["advice"] else ""
-    return f"{len(record['residuals'])} pairs, all certified to {worst:.1e}; {angle}; {sure}.{tied}"
+    pairs = f"{len(record['residuals'])} pairs, all certified to {worst:.1e}"
+    return f"{pairs}; {angle} {sure}.{tied}" if bound < 1 else f"{pairs}; {angle}.{tied}"
