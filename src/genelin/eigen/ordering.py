@@ -71,7 +71,7 @@ class Ordering:
 
 
 def _by_frequency(rows: Rows) -> Order:
-    return np.argsort(-np.bincount(rows.matrix.indices, minlength=rows.d), kind="stable")
+    return np.argsort(-rows.frequencies, kind="stable")
 
 
 def _reordered(rows: Rows, order: Order) -> Rows:

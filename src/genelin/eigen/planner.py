@@ -257,9 +257,8 @@ def _moment(x: Rows, y: Rows, profile: Profile) -> _Moment:
     stored = float(x.stored if x is y else x.stored + y.stored)
     if x.is_sparse and y.is_sparse:
         entries = estimated_entries(x, y)
-        pairs = np.diff(x.matrix.indptr).astype(np.float64) @ np.diff(y.matrix.indptr)
         return _Moment(
-            entries, profile.form * pairs, profile.entry * entries, profile.sweep * stored
+            entries, profile.form * x.pairs_with(y), profile.entry * entries, profile.sweep * stored
         )
     entries, thin = float(x.d) * y.d, SKINNY * profile.multiply
     forming = profile.multiply * min(x.stored * y.d, y.stored * x.d)

@@ -64,12 +64,11 @@ def streams(problem: TwoView) -> bool:
     """
     views = (problem.X, problem.Y)
     pairs = ((x, y) for x in views for y in views)
-    sparse = all(rows.is_sparse for rows in views)
+    sparse = all(rows.is_sparse and rows.at_hand for rows in views)
     return sparse and not any(worth_forming(*pair, problem.form) for pair in pairs)
 
 
 def _frequent(rows: Rows) -> NDArray[np.intp]:
     """The columns with the most entries, in their order."""
-    counts = np.bincount(rows.matrix.indices, minlength=rows.d)
     most = min(FREQUENT, rows.d)
-    return np.sort(np.argpartition(-counts, most - 1)[:most])
+    return np.sort(np.argpartition(-rows.frequencies, most - 1)[:most])

@@ -29,13 +29,15 @@ from genelin.eigen.davidson import Davidson
 from genelin.eigen.planner import best_route
 from genelin.eigen.solve import top_k_cca
 from genelin.estimators import persistence
+from genelin.estimators.elsewhere import feature_rows
 from genelin.estimators.progress import showing
 from genelin.estimators.scores import Scores, mean_correlation, projected
 from genelin.estimators.significance import Significance, Spectrum
 from genelin.estimators.statistics import view_statistics
 from genelin.estimators.streaming import MOST_FEATURES, Moments, Reservoir
 from genelin.linalg.columns import Block, Vector
-from genelin.operators import Rows, as_rows
+from genelin.operators import Rows, as_rows, kept_elsewhere
+from genelin.operators.chunked import paired
 from genelin.problems import TwoView
 from genelin.results import CCASolution
 
@@ -232,6 +234,11 @@ class CCA(
         [0.795608]
         """
         self._check_parameters()
+        if kept_elsewhere(X) or kept_elsewhere(y):
+            raise TypeError(
+                "partial_fit takes batches that are in memory: give data on disk or with Dask to "
+                "fit, which reads them in parts"
+            )
         fresh = not hasattr(self, "_stream")
         if fresh and self.__sklearn_is_fitted__():
             warnings.warn(
@@ -271,7 +278,9 @@ class CCA(
         return _Task(*rows, False, False, (x_mean, y_mean), (x_spread, y_spread), *counts)
 
     def _task(self, x: Rows, y: Rows, counted: int) -> _Task:
-        """To solve for these rows as they are."""
+        """To solve for these rows as they are; where that takes one read of them, it is now."""
+        if not x.at_hand:
+            TwoView(x, y, center=self.center).gather()
         x_mean, y_mean = (rows.mean if self.center else np.zeros(rows.d) for rows in (x, y))
         x_spread, y_spread = (
             np.sqrt(np.where(rows.constant, 1.0, rows.variance)) if self.scale else np.ones(rows.d)
@@ -570,11 +579,13 @@ class CCA(
                 f"`n_components` upper bound is {most}, the smaller number of features. Got "
                 f"{self.n_components} instead. Reduce `n_components`."
             )
-        return x, other
+        return paired(x, other)
 
     def _x_rows(
         self, X: Any, sample_weight: Any = None, reset: bool = False, **options: Any
     ) -> Rows:
+        if kept_elsewhere(X):
+            return feature_rows(self, X, _weights(sample_weight), reset)
         X = validate_data(
             self,
             X,
@@ -587,17 +598,19 @@ class CCA(
         return as_rows(X, "X", _weights(sample_weight))
 
     def _y_rows(self, y: Any, sample_weight: Any = None, reset: bool = False) -> Rows:
-        y = check_array(
-            y,
-            input_name="y",
-            accept_sparse="csr",
-            dtype=FLOATS,
-            ensure_2d=False,
-            ensure_all_finite=False,
-        )
+        if not kept_elsewhere(y):
+            y = check_array(
+                y,
+                input_name="y",
+                accept_sparse="csr",
+                dtype=FLOATS,
+                ensure_2d=False,
+                ensure_all_finite=False,
+            )
+        flat = len(y.shape) == 1
+        rows = as_rows(y[:, None] if flat else y, "y", _weights(sample_weight))
         if reset:
-            self._flat, self._n_targets = y.ndim == 1, 1 if y.ndim == 1 else y.shape[1]
-        rows = as_rows(y[:, None] if y.ndim == 1 else y, "y", _weights(sample_weight))
+            self._flat, self._n_targets = flat, rows.d
         if rows.d != self._n_targets:
             raise ValueError(f"y has {rows.d} columns, but CCA was fitted with {self._n_targets}")
         return rows

@@ -168,13 +168,14 @@ def against_background(X: Rows, background: Rows, ridge: Ridge, center: bool) ->
         _scatter([(X, 1.0)], center),
         ridge.added([(background, 1.0)], center),
         ("the covariance of X", "the covariance of the background"),
-        X.n - center,
+        X.counted - center,
     )
 
 
 def between_classes(groups: list[Rows], ridge: Ridge) -> Contrast:
     """Linear discriminant analysis: scatter of the class means against that within classes."""
-    shares = np.array([rows.n for rows in groups]) / sum(rows.n for rows in groups)
+    counts = np.array([rows.counted for rows in groups])
+    shares = counts / counts.sum()
     means = np.array([rows.mean for rows in groups])
     deviations = means - shares @ means  # (classes, d)
     deviations[:, shares @ deviations**2 <= 100 * EPS**2 * (shares @ means**2)] = 0.0  # rounding
@@ -194,7 +195,7 @@ def spatial_patterns(groups: list[Rows], ridge: Ridge, center: bool) -> Contrast
         _scatter([(first, 1.0)], center),
         ridge.added([(first, 1.0), (second, 1.0)], center),
         ("the covariance of the first class", "the sum of the covariances of both classes"),
-        first.n - center,
+        first.counted - center,
     )
 
 
@@ -210,7 +211,7 @@ def class_pairs(
             signals[i],
             noises[j],
             (names[i], names[j]),
-            groups[i].n - center,
+            groups[i].counted - center,
             (classes[i], classes[j]),
         )
         for i in range(len(groups))

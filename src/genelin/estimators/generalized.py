@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from genelin.errors import RankDeficiencyWarning
 from genelin.estimators.contrasts import (
@@ -26,9 +26,11 @@ from genelin.estimators.contrasts import (
     joined,
     spatial_patterns,
 )
+from genelin.estimators.elsewhere import feature_rows
+from genelin.estimators.scores import projected
 from genelin.linalg import Which
 from genelin.linalg.columns import Block
-from genelin.operators import Rows
+from genelin.operators import Rows, kept_elsewhere
 from genelin.operators.checks import refuse_extreme
 from genelin.results import EigenSolution
 
@@ -184,9 +186,12 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """
         check_is_fitted(self)
         X = self._validated(X, reset=False)
+        if isinstance(X, Rows):
+            scores: NDArray[Any] = projected(X, self.mean_, np.ones(X.d), self.rotations_)
+            return scores
         R = self.rotations_.astype(X.dtype, copy=False)
-        scores: NDArray[Any] = np.asarray(X @ R) - (self.mean_ @ self.rotations_).astype(X.dtype)
-        return scores
+        moved: NDArray[Any] = np.asarray(X @ R) - (self.mean_ @ self.rotations_).astype(X.dtype)
+        return moved
 
     @property
     def rotations_(self) -> Block:
@@ -207,6 +212,9 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     # --- From data to contrasts ------------------------------------------------------------------
 
     def _validated(self, X: Any, y: Any = "no_validation", reset: bool = True) -> Any:
+        if kept_elsewhere(X):
+            rows = feature_rows(self, X, reset=reset)
+            return rows if isinstance(y, str) else (rows, column_or_1d(y))
         least = 2 if reset else 1
         kinds = [np.float64, np.float32]
         return validate_data(
@@ -239,7 +247,7 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         center = self.criterion != "class-pairs" if self.center is None else bool(self.center)
         rows = _rows(X, "X")
         self.mean_ = rows.mean if center else np.zeros(rows.d)
-        groups = [Rows(X[labels == c]) for c in range(len(self.classes_))]
+        groups = [rows.selected(labels == c) for c in range(len(self.classes_))]
         ridge = Ridge(self.reg, self.shrinkage)
         if self.criterion == "lda":
             return [between_classes(groups, ridge)]
@@ -307,7 +315,7 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
 
 def _rows(X: Any, name: str) -> Rows:
-    rows = Rows(X)
+    rows = X if isinstance(X, Rows) else Rows(X)
     refuse_extreme(rows.largest, name)
     return rows
 
