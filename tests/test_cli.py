@@ -286,7 +286,7 @@ def broken(tmp_path, files, views):
         ("empty.csv", ["empty.csv is empty"]),
         ("ragged.csv", ["ragged.csv cannot be read"]),
         ("late.csv", ["late.csv cannot be read", "word"]),
-        ("gap.csv", ["column 'b' of", "row 2", "drop or fill"]),
+        ("gap.csv", ["column 'b' of", "row 1, counted", "drop or fill"]),
         ("two.npz", ["2 arrays (a, b)", "save one matrix"]),
         ("unknown.xyz", ["unknown.xyz"]),
         ("short.npy", ["299 rows but", "has 300", "same observation"]),
@@ -311,7 +311,7 @@ def test_bad_files_are_refused_in_one_line(command, x, words, broken, files, cli
         (["both.csv", "--x-columns", "a*", "--y-columns", "id"], ["column 'id'", "not numbers"]),
         (["both.csv", "--x-columns", "a*", "--y-columns", "a1"], ["'a1' is in both views"]),
         (["both.csv", "y.npy"], ["column 'id'", "--x-columns"]),
-        (["x.npy", "y.npy", "--x-columns", "a"], ["no named columns"]),
+        (["x.npy", "y.npy", "--x-columns", "a"], ["--x-columns", "x.npy is none"]),
         (["x.npy", "--x-columns", "a", "--y-columns", "b"], ["no named columns"]),
         (["x.csv", "y.csv", "--reg", "much"], ["'much' is not a number"]),
         (["x.csv", "y.csv", "--reg", "-1"], ["reg"]),
@@ -512,6 +512,10 @@ def test_report_is_drawn_again(finished, files, cli, cli_json, tmp_path):
     assert code == 0
     assert found["files"] == {"report.html": str(finished / "report.html")}
     assert len((finished / "report.html").read_bytes()) > 0.9 * len(before)  # scores included
+    for _ in range(2):  # a folder of figures can be replaced too
+        code, found = cli_json("report", finished, "--figures", "--force")
+        assert code == 0
+        assert list((finished / "figures").glob("*.svg"))
     refused(cli("report", tmp_path), "run.json")
     refused(cli("report", tmp_path / "absent"), "absent")
     (tmp_path / "run.json").write_text("{}")
@@ -524,7 +528,7 @@ def test_report_is_drawn_again(finished, files, cli, cli_json, tmp_path):
 
 
 def test_convert(files, views, cli, cli_json, tmp_path):
-    for source in ("x.csv", "x.npz", "x.npy"):
+    for source in ("x.csv", "x.npz", "x.npy", "x.tsv", "x.mtx", "x_bare.csv", "x.parquet"):
         code, found = cli_json("convert", files / source, tmp_path / source)
         assert (code, found["shape"]) == (0, [N, 6])
     y = tmp_path / "y"

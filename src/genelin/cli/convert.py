@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -42,7 +43,6 @@ def convert(
     """
     from genelin import io
     from genelin.cli.screen import Screen
-    from genelin.cli.views import is_table, read_view
 
     screen = Screen(as_json)
     if not Path(source).exists():
@@ -51,12 +51,27 @@ def convert(
         raise BadInputError(
             f"{folder} is there already: name another folder, or let it be replaced with --force"
         )
-    data = read_view(source, columns, "--columns", header).rows if is_table(source) else source
+    data, names = _readable(source, columns, header)
     with screen.listening():
-        io.convert(data, folder, overwrite=force)
-        stored = io.open_rows(folder)
+        stored = io.convert(data, folder, overwrite=force, columns=names)
     n, d = stored.shape
     screen.line(f"{n:,} × {d:,} rows and columns of {stored.dtype}: {folder}")
     screen.result(
         {"command": "convert", "shape": [n, d], "dtype": str(stored.dtype), "folder": folder}
     )
+
+
+def _readable(
+    source: str, columns: tuple[str, ...], header: bool | None
+) -> tuple[Any, list[str] | None]:
+    """What `genelin.io.convert` is to read: the path itself wherever it can, and which columns."""
+    from genelin.cli.views import is_table, read_view, streamable_columns
+
+    if not is_table(source):
+        if columns or source.lower().endswith((".mtx", ".mtx.gz")):
+            return read_view(source, columns, "--columns").rows, None
+        return source, None
+    names = streamable_columns(source, columns, "--columns", header)
+    if names is None:
+        return read_view(source, columns, "--columns", header).rows, None
+    return source, names

@@ -97,7 +97,7 @@ def _solved(screen: Any, A: Any, B: Any, k: int, kept: dict[str, Any], **setting
     if max_iter is not None and settings["method"] == "auto":
         raise BadInputError("--max-iter belongs to an iterative method: give --method davidson too")
     method = method_of(settings["method"], settings["solver"], max_iter)
-    with screen.listening(), showing(0 if screen.as_json else 1, tol) as progress:
+    with screen.listening(), showing(0 if screen.as_json else 1, tol, "eigenpairs") as progress:
         solution = top_k(
             A,
             B,

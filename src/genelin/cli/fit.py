@@ -138,7 +138,7 @@ def cca(
     with _destination(wishes) as destination:
         screen.note(f"reading {x}" + (f" and {y}" if y else ""))
         views = read_views(x, y, x_columns, y_columns, header)
-        job = Job("cca", views, Settings(**problem), wishes, time.perf_counter() - began)
+        job = Job("cca", views, Settings(**problem), wishes, time.perf_counter() - began, header)
         return _done(screen, job, destination)
 
 
@@ -181,6 +181,7 @@ class Job:
     settings: Settings
     wishes: Wishes
     reading: float = 0.0  # seconds
+    header: bool | None = None  # of CSV files
 
 
 def _destination(wishes: Wishes) -> Any:
@@ -306,6 +307,7 @@ def _record(job: Job, estimator: Any, held_out: list[float] | None) -> dict[str,
             {"path": view.path, "shape": list(view.shape), "columns": view.names}
             for view in job.views
         ],
+        "header": job.header,
         "versions": versions(),
     }
 

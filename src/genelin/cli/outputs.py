@@ -80,9 +80,19 @@ class Output:
         placed = {}
         for name in self.names:
             if self.path(name).exists():
-                os.replace(self.path(name), self.folder / name)
+                _move(self.path(name), self.folder / name)
                 placed[name] = str(self.folder / name)
         return placed
+
+
+def _move(source: Path, target: Path) -> None:
+    """Rename a file, or all files of a folder."""
+    if not source.is_dir():
+        os.replace(source, target)
+        return
+    target.mkdir(exist_ok=True)
+    for part in source.iterdir():
+        _move(part, target / part.name)
 
 
 class RunFolder(Output):

@@ -51,13 +51,18 @@ def report(folder: str, figures: bool, force: bool, as_json: bool) -> None:
 
 def _views(screen: Any, record: dict[str, Any]) -> tuple[Any, Any]:
     """The data of a run, or (None, None) if they are gone."""
-    from genelin.cli.views import digits_views, read_view
+    from genelin.cli.views import digits_views, is_table, read_view
 
     if record["command"] == "demo":
         return digits_views()
     try:
         first, second = (
-            read_view(source["path"], source["columns"] or ()) for source in record["inputs"]
+            read_view(
+                source["path"],
+                source["columns"] if is_table(source["path"]) else (),
+                header=record.get("header"),
+            )
+            for source in record["inputs"]
         )
     except (BadInputError, OSError) as error:
         screen.note(f"no scores are drawn: {error}")

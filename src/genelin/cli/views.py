@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import gzip
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,15 @@ import numpy as np
 
 from genelin.cli.endings import BadInputError
 
-__all__ = ["View", "is_table", "read_matrix", "read_view", "read_views", "refuse_mismatch"]
+__all__ = [
+    "View",
+    "is_table",
+    "read_matrix",
+    "read_view",
+    "read_views",
+    "refuse_mismatch",
+    "streamable_columns",
+]
 
 SEPARATED = (".csv", ".tsv", ".txt")
 TABLES = (*SEPARATED, ".parquet", ".pq", ".arrow", ".feather", ".ipc")
@@ -102,8 +112,8 @@ def read_view(
         return _read_table(path, [(columns, option)], header)[0]
     if columns:
         raise BadInputError(
-            f"{path} has no named columns, but {option} was given: leave it out, or give a table "
-            "(CSV, TSV, Parquet, Arrow)"
+            f"{option} chooses columns of tables (CSV, TSV, Parquet, Arrow), but {path} is none: "
+            "leave it out"
         )
     if _kind(path) in MATRICES and Path(path).is_file():
         return View(read_matrix(path), None, path)
@@ -179,11 +189,8 @@ def _open_stored(path: str) -> View:
     """What `genelin.io` reads: folders of rows, zarr, h5ad."""
     from genelin.io import open_rows
 
-    try:
-        stored = open_rows(path)
-    except (ValueError, KeyError) as error:
-        raise BadInputError(f"{path} cannot be read: {error}") from error
-    names = getattr(stored, "columns", None)
+    stored = open_rows(path)
+    names = stored.column_names
     return View(stored, None if names is None else [str(name) for name in names], path)
 
 
@@ -195,23 +202,45 @@ def _read_table(
 ) -> list[View]:
     """A view for every choice of columns (and the option that made it), from one read."""
     kind = _kind(path)
+    with _polars_errors(path):
+        settings, schema = _described(path, header)
+        chosen = [_chosen(schema, columns, path, option) for columns, option in choices]
+        frame = _load(path, kind, settings, list(dict.fromkeys(chain(*chosen))))
+    _refuse_missing(frame, path)
+    return [View(frame.select(names).to_numpy(order="c"), names, path) for names in chosen]
+
+
+def streamable_columns(
+    path: str, columns: Sequence[str], option: str, header: bool | None
+) -> list[str] | None:
+    """Columns of a table that `genelin.io` reads in blocks; None if it does not read this one."""
+    with _polars_errors(path):
+        settings, schema = _described(path, header)
+        names = _chosen(schema, columns, path, option)
+    plain = {"separator": ",", "has_header": True}
+    common = _kind(path) != ".tsv" and all(settings.get(key, v) == v for key, v in plain.items())
+    return names if common and not path.endswith((".gz", ".zst", ".txt")) else None
+
+
+@contextmanager
+def _polars_errors(path: str) -> Iterator[None]:
+    """Errors of Polars in one line, with the name of the file."""
     try:
         import polars as pl
     except ImportError as error:
         raise ImportError('tables need polars: pip install "genelin[cli]"') from error
     try:
-        settings = _layout(path, kind, header) if kind in SEPARATED else {}
-        schema = _schema(path, kind, settings)
-        chosen = [_chosen(list(schema), columns, path, option) for columns, option in choices]
-        for names, (_, option) in zip(chosen, choices, strict=True):
-            _refuse_text(schema, names, path, option)
-        together = list(dict.fromkeys(name for names in chosen for name in names))
-        frame = _load(path, kind, settings, together)
+        yield
     except pl.exceptions.PolarsError as error:
         said = str(error).strip().splitlines()[0][:300]
-        raise BadInputError(f"{path} cannot be read as {kind}: {said}") from error
-    _refuse_missing(frame, path)
-    return [View(frame.select(names).to_numpy(order="c"), names, path) for names in chosen]
+        raise BadInputError(f"{path} cannot be read as {_kind(path)}: {said}") from error
+
+
+def _described(path: str, header: bool | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """How a text file is laid out, and the columns of a table with their kinds."""
+    kind = _kind(path)
+    settings = _layout(path, kind, header) if kind in SEPARATED else {}
+    return settings, _schema(path, kind, settings)
 
 
 def _layout(path: str, kind: str, header: bool | None) -> dict[str, Any]:
@@ -264,8 +293,14 @@ def _load(path: str, kind: str, settings: dict[str, Any], names: list[str]) -> A
     return pl.read_ipc(path, columns=names).select(names)
 
 
-def _chosen(there: list[str], patterns: Sequence[str], path: str, option: str) -> list[str]:
+def _chosen(schema: dict[str, Any], patterns: Sequence[str], path: str, option: str) -> list[str]:
     """Columns by name, `first:last`, or a pattern with `*`; all of them if nothing is asked for."""
+    names = _selected(list(schema), patterns, path, option)
+    _refuse_text(schema, names, path, option)
+    return names
+
+
+def _selected(there: list[str], patterns: Sequence[str], path: str, option: str) -> list[str]:
     if not patterns:
         return there
     names: dict[str, None] = {}
@@ -306,10 +341,10 @@ def _refuse_missing(frame: Any, path: str) -> None:
     counts = frame.null_count().row(0)
     for name, count in zip(frame.columns, counts, strict=True):
         if count:
-            row = frame[name].is_null().arg_max() + 1
+            row = frame[name].is_null().arg_max()
             raise BadInputError(
-                f"column {name!r} of {path} has no value in row {row} ({sum(counts)} such cells "
-                "in all): drop or fill them first"
+                f"column {name!r} of {path} has no value in row {row}, counted from 0 "
+                f"({sum(counts)} such cells in all): drop or fill them first"
             )
 
 
