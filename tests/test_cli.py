@@ -1,11 +1,14 @@
 """The command line: every command, every format, and every way to hold it wrong."""
 
 import errno
+import importlib
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -533,8 +536,11 @@ def test_convert(files, views, cli, cli_json, tmp_path):
         assert (code, found["shape"]) == (0, [N, 6])
     y = tmp_path / "y"
     assert cli("convert", files / "both.parquet", y, "--columns", "b*")[0] == 0
-    code, found = cli_json("cca", tmp_path / "x.csv", y, "-k", 2, "--reg", REG)
+    stored = ("cca", tmp_path / "x.csv", y, "-k", 2, "--reg", REG, "--no-report")
+    code, found = cli_json(*stored, "-o", tmp_path / "run")
     assert code == 0
+    assert found["inputs"][1]["columns"] == ["b0", "b1", "b2", "b3"]
+    assert cli_json(*stored, "--held-out", "0.2")[1]["held_out_correlations"][0] > 0.5
     expected = top_k_cca(*views, k=2, reg=REG).correlations
     np.testing.assert_allclose(found["correlations"], expected, atol=1e-9)
     refused(cli("convert", files / "x.csv", y), "is there already", "--force")
@@ -586,6 +592,25 @@ def test_help_loads_nothing_heavy():
     for word in ("cca", "eig", "transform", "plan", "report", "convert", "reproduce", "demo"):
         assert f"\n  {word} " in result.stdout
     assert "130  interrupted" in result.stdout
+
+
+def test_help_is_quick():
+    """By the time that the processor takes, so that a busy machine does not matter."""
+
+    def seconds():
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        run("--help")
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    assert min(seconds() for _ in range(3)) < 0.5
+
+
+def test_the_script_is_the_program():
+    project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())
+    module, name = project["project"]["scripts"]["genelin"].split(":")
+    assert getattr(importlib.import_module(module), name) is main
+    assert importlib.import_module(module).app.name == "app"
 
 
 def test_every_command_has_help_and_json(cli):

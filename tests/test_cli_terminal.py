@@ -32,7 +32,7 @@ def views(tmp_path):
 
 @pytest.fixture
 def terminal(tmp_path):
-    """Start a command in a terminal of 120 columns, in the folder of the data."""
+    """Start a command in a terminal of 80 columns, in the folder of the data."""
     children = []
 
     def start(*arguments):
@@ -40,8 +40,8 @@ def terminal(tmp_path):
             sys.executable,
             ["-m", "genelin.cli.main", *arguments],
             cwd=str(tmp_path),
-            env=os.environ | {"TERM": "xterm-256color", "COLUMNS": "120"},
-            dimensions=(30, 120),
+            env=os.environ | {"TERM": "xterm-256color", "COLUMNS": "80"},
+            dimensions=(30, 80),
             encoding="utf-8",
             timeout=60,
         )
@@ -63,7 +63,7 @@ def test_progress_interrupt_and_resume(views, terminal, tmp_path):
     child = terminal("cca", "x.csv", "y.csv", *SLOW, "--no-report", "-o", "out")
     child.expect("reading x.csv and y.csv")
     child.expect(r"fitting 2 pairs of x.csv \(500 × 30\)")
-    child.expect(r"left\W.*\d:\d\d:\d\d.*iteration (\d+), [\d.]+ passes, residual \d\.\de[-+]\d+")
+    child.expect(r"\d:\d\d:\d\d.* left .*iteration \d+, [\d.]+ passes, residual \d\.\de[-+]\d+")
     child.expect(r"iteration \d\d+,")  # the line is drawn again
     child.sendintr()
     child.expect(r"interrupted; what was found so far is in out/checkpoint, go on with: (.*)")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+import threading
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -137,6 +140,7 @@ def cca(
     wishes = Wishes(output, scores, report, force, resume)
     with _destination(wishes) as destination:
         screen.note(f"reading {x}" + (f" and {y}" if y else ""))
+        _load_estimator_beside()
         views = read_views(x, y, x_columns, y_columns, header)
         job = Job("cca", views, Settings(**problem), wishes, time.perf_counter() - began, header)
         return _done(screen, job, destination)
@@ -182,6 +186,16 @@ class Job:
     wishes: Wishes
     reading: float = 0.0  # seconds
     header: bool | None = None  # of CSV files
+
+
+def _load_estimator_beside() -> None:
+    """Import what the fit needs while files are being read, which takes about as long."""
+
+    def load() -> None:
+        with suppress(Exception):  # the fit imports it again, and says what is wrong
+            importlib.import_module("genelin.estimators.cca")
+
+    threading.Thread(target=load, daemon=True).start()
 
 
 def _destination(wishes: Wishes) -> Any:

@@ -128,10 +128,9 @@ def _rich_bar(always: bool) -> Any:
         return None
     columns = (
         progress.TextColumn("{task.description}"),
-        progress.BarColumn(),
-        progress.TimeElapsedColumn(),
-        progress.TextColumn("left"),
+        progress.BarColumn(bar_width=14),  # all of it fits in 80 columns
         progress.TimeRemainingColumn(),
+        progress.TextColumn("left"),
         progress.TextColumn("{task.fields[note]}"),
     )
     return progress.Progress(*columns, console=screen)
