@@ -338,33 +338,61 @@ def test_errors_are_json_for_machines(cli_json):
     assert "absent.csv" in found["error"]
 
 
-def test_folders_without_rights(files, cli, tmp_path):
-    arguments = ("cca", files / "x.npy", files / "y.npy", "-k", 1, "--no-report", "-o")
-    (tmp_path / "file").write_text("")
-    refused(cli(*arguments, tmp_path / "file"), "is a file: name a folder")
-    if Path("/sys").is_dir():  # where not even root may write
-        refused(cli(*arguments, "/sys/genelin"), "no rights", "/sys/genelin")
-    if os.geteuid() != 0:
-        locked = tmp_path / "locked"
-        locked.mkdir(mode=0o500)
-        refused(cli(*arguments, locked / "out"), "no rights", "locked")
+def commands(files, pencil, run, out):
+    """Every command that writes, with `out` as its place."""
+    views = [str(files / name) for name in ("x.npy", "y.npy")]
+    return {
+        "cca": ["cca", *views, "-k", "1", "--no-report", "-o", out],
+        "eig": ["eig", str(pencil[0] / "A.npy"), "-o", out],
+        "transform": ["transform", str(run), views[0], "-o", f"{out}/scores.csv"],
+        "convert": ["convert", views[0], out],
+        "demo": ["demo", "-o", out],
+        "reproduce": ["reproduce", "theory", "--quick", "-o", out],
+    }
 
 
-def test_no_space(files, tmp_path):
-    """A real limit on the size of files: the model does not fit, and nothing stays."""
-    code = (
-        "import resource, sys; from genelin.cli.main import main;"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500)); sys.exit(main(sys.argv[1:]))"
-    )
-    command = ["cca", files / "x.npy", files / "y.npy", "-k", "1", "--no-report"]
-    command += ["-o", tmp_path / "out"]
-    result = subprocess.run(
-        [sys.executable, "-c", code, *map(str, command)], capture_output=True, text=True
-    )
-    assert result.returncode == 2, result.stderr
-    assert "no space left" in result.stderr.splitlines()[-1]
-    assert "Traceback" not in result.stderr
+WRITING = ["cca", "eig", "transform", "convert", "demo", "reproduce"]
+
+
+@pytest.mark.parametrize("command", WRITING)
+@pytest.mark.skipif(not Path("/sys").is_dir(), reason="no /sys, where not even root may write")
+def test_places_without_rights(command, files, pencil, finished, cli):
+    refused(cli(*commands(files, pencil, finished, "/sys/genelin")[command]), "no rights")
+
+
+@pytest.mark.parametrize("command", WRITING)
+def test_files_where_folders_should_be(command, files, pencil, finished, cli, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    out = str(tmp_path / "file")
+    code, _, err = cli(*commands(files, pencil, finished, out)[command])
+    assert code == 2
+    assert "file" in err.splitlines()[-1]
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.fixture
+def no_space():
+    """A real limit on the size of files, much smaller than any result."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("command", ["cca", "eig", "transform", "convert"])
+def test_no_space(command, files, pencil, finished, cli, tmp_path, no_space):
+    code, out, err = cli(*commands(files, pencil, finished, str(tmp_path / "out"))[command])
+    assert (code, out) == (2, "")
+    assert re.search("no space left|too large", err.splitlines()[-1], re.IGNORECASE)
+    assert "Traceback" not in err
     assert not list(tmp_path.iterdir())
+
+
+def test_no_space_for_a_report(finished, cli, no_space):
+    before = (finished / "report.html").read_bytes()
+    refused(cli("report", finished, "--force"), "no space left")
+    assert (finished / "report.html").read_bytes() == before
+    assert not list(finished.glob(".*"))
 
 
 @pytest.mark.parametrize("writer", ["write_scores", "write_trace", "write_json"])
@@ -410,7 +438,7 @@ def test_eig(a, which, pencil, cli_json, tmp_path):
     assert set(found["files"]) == {"eigen.npz", "trace.jsonl", "run.json"}
 
 
-def test_eig_without_b_by_the_papers_method(pencil, cli):
+def test_eig_without_b_by_the_papers_method(pencil, cli, tmp_path):
     folder, *_ = pencil
     code, out, err = cli(
         "eig", folder / "A.npy", "-k", 2, "--method", "genelink", "--solver", "cg", "--tol", "1e-6"
@@ -419,8 +447,11 @@ def test_eig_without_b_by_the_papers_method(pencil, cli):
     assert re.search(r"1\s+9\s", out)
     assert re.search(r"2\s+-8\s", out)
     assert "iteration 1: residual" in err
-    few = ("--method", "genelink", "--max-iter", 1)
-    assert cli("eig", folder / "A.npy", "-k", 2, *few)[0] == 1
+    few = ("eig", folder / "A.npy", "-k", 2, "--method", "genelink", "-o", tmp_path)
+    assert cli(*few, "--max-iter", 2)[0] == 1
+    refused(cli(*few, "--resume"), "eigen.npz is there already")
+    assert cli(*few, "--resume", "--force")[0] == 0
+    assert not (tmp_path / "checkpoint").exists()
 
 
 @pytest.mark.parametrize(

@@ -42,17 +42,15 @@ def convert(
     SRC is anything that `genelin cca` reads.
     """
     from genelin import io
+    from genelin.cli.outputs import Output
     from genelin.cli.screen import Screen
 
     screen = Screen(as_json)
     if not Path(source).exists():
         raise BadInputError(f"there is no file {source}: check the path")
-    if Path(folder).exists() and not force:
-        raise BadInputError(
-            f"{folder} is there already: name another folder, or let it be replaced with --force"
-        )
-    data, names = _readable(source, columns, header)
-    with screen.listening():
+    place = Path(folder)
+    with Output(place.parent, [place.name], force), screen.listening():
+        data, names = _readable(source, columns, header)
         stored = io.convert(data, folder, overwrite=force, columns=names)
     n, d = stored.shape
     screen.line(f"{n:,} × {d:,} rows and columns of {stored.dtype}: {folder}")

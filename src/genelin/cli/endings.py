@@ -108,13 +108,13 @@ def _usage(error: click.UsageError) -> str:
 def explained(error: OSError) -> str:
     """What to do about a file that cannot be read or written."""
     name = "" if error.filename is None else str(error.filename)
+    if error.errno is None or error.strerror != os.strerror(error.errno):
+        return str(error.strerror or error)  # said by the library, in its own words
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         where = f" for {Path(name).name}" if name else ""
         return f"no space left{where}: free some, or name another place with -o"
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"no rights to use {name or 'a file'}: change them, or name another place"
-    if error.errno is None or not name:  # said by the library, in its own words
-        return str(error)
     if error.errno == errno.ENOENT:
-        return f"there is no {name}: check the path"
-    return f"{name}: {error.strerror}"
+        return f"there is no {name or 'such file'}: check the path"
+    return f"{name}: {error.strerror}" if name else str(error.strerror)

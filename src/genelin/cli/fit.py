@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["cca", "demo"]
 
 MODEL, TRACE, REPORT, RUN = "model.safetensors", "trace.jsonl", "report.html", "run.json"
-FILES = (MODEL, "scores.parquet", "scores.csv", TRACE, REPORT, RUN)
+FILES = (MODEL, "scores.parquet", "scores.csv", TRACE, RUN, REPORT)
 
 
 @dataclass(frozen=True)

@@ -46,9 +46,10 @@ def reproduce(
             f"{output} is not empty: name another folder with -o, or let its files be replaced "
             "with --force"
         )
+    from genelin.cli.outputs import Output
     from genelin.experiments import reproduce as run
 
-    with screen.listening():
+    with Output(output, (), force), screen.listening():  # a folder that can be written to
         files = run(what, output, data=data, quick=quick)
     for file in files:
         screen.line(str(file))

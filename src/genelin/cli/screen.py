@@ -19,6 +19,7 @@ from rich.table import Table
 __all__ = ["Screen", "jsonable"]
 
 WIDE = 160  # columns of a page that is not a terminal
+PLAIN: dict[str, Any] = {"markup": False, "highlight": False, "soft_wrap": True}
 
 
 class Screen:
@@ -37,12 +38,12 @@ class Screen:
     def note(self, text: str) -> None:
         """Something on the way: nobody needs it later."""
         if not self.as_json:
-            self._notes.print(text, style="dim", markup=False, highlight=False)
+            self._notes.print(text, style="dim", **PLAIN)
 
     def line(self, text: str, style: str = "") -> None:
         """A line of the result."""
         if not self.as_json:
-            self._out.print(text, style=style, markup=False, highlight=False)
+            self._out.print(text, style=style, **PLAIN)
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """A table of the result; cells that look like numbers stand to the right."""
@@ -89,7 +90,7 @@ class Screen:
                 for text in dict.fromkeys(fresh):
                     self.warnings.append(text)
                     if not self.as_json:
-                        self._notes.print(f"warning: {text}", style="yellow", markup=False)
+                        self._notes.print(f"warning: {text}", style="yellow", **PLAIN)
 
 
 def jsonable(value: Any) -> Any:
