@@ -18,6 +18,7 @@ from scipy import io, sparse
 
 from genelin import CCA, top_k, top_k_cca
 from genelin.cli.main import main
+from genelin.cli.views import _open_stored
 from genelin.linalg import sin_theta
 
 N, REG = 300, 1e-3
@@ -132,6 +133,26 @@ def test_columns_of_one_table(table, x, y, files, views, cli_json):
         found["correlations"], top_k_cca(*views, k=2).correlations, atol=1e-9
     )
     assert found["inputs"][1]["columns"] == ["b0", "b1", "b2", "b3"]
+
+
+def test_what_does_not_fit_in_memory_stays_on_disk(files, views, cli, cli_json, monkeypatch):
+    monkeypatch.setattr("genelin.cli.views.SHARE", 1e-12)
+    monkeypatch.setattr("genelin.cli.views.SMALL", 0)
+    opened = []
+    monkeypatch.setattr(
+        "genelin.cli.views._open_stored",
+        lambda *arguments, real=_open_stored: opened.append(arguments[0]) or real(*arguments),
+    )
+    expected = top_k_cca(*views, k=2).correlations
+    for x, y in (("x.npz", "y.parquet"), ("x.arrow", "y.npz")):
+        code, found = cli_json("cca", files / x, files / y, "-k", 2)
+        assert code == 0
+        np.testing.assert_allclose(found["correlations"], expected, atol=1e-9)
+    chosen = ("--x-columns", "a*", "--y-columns", "b*")
+    _, found = cli_json("cca", files / "both.parquet", *chosen, "-k", 2)
+    np.testing.assert_allclose(found["correlations"], expected, atol=1e-9)
+    assert len(opened) == 6
+    refused(cli("cca", files / "both.csv", *chosen), "does not fit in memory", "genelin convert")
 
 
 def test_options_reach_the_estimator(files, views, cli_json):

@@ -36,6 +36,7 @@ def reproduce(
     from pathlib import Path
 
     from genelin.cli.endings import BadInputError
+    from genelin.cli.outputs import Output
     from genelin.cli.screen import Screen
 
     screen = Screen(as_json)
@@ -46,10 +47,9 @@ def reproduce(
             f"{output} is not empty: name another folder with -o, or let its files be replaced "
             "with --force"
         )
-    from genelin.cli.outputs import Output
-    from genelin.experiments import reproduce as run
-
     with Output(output, (), force), screen.listening():  # a folder that can be written to
+        from genelin.experiments import reproduce as run
+
         files = run(what, output, data=data, quick=quick)
     for file in files:
         screen.line(str(file))

@@ -27,10 +27,14 @@ __all__ = [
 ]
 
 SEPARATED = (".csv", ".tsv", ".txt")
-TABLES = (*SEPARATED, ".parquet", ".pq", ".arrow", ".feather", ".ipc")
+PARQUET = (".parquet", ".pq")
+TABLES = (*SEPARATED, *PARQUET, ".arrow", ".feather", ".ipc")
 MATRICES = (".npy", ".npz", ".mtx")
 MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"]
 LOOKED_AT = 1000  # lines by which the kinds of columns are told
+SHARE = 0.4  # of the free memory that a view may take; larger ones stay on disk
+PER_NUMBER = 25  # most letters of a number in a text file
+SMALL = 1e7  # bytes of a sparse matrix file that need no second look
 
 
 @dataclass(frozen=True)
@@ -115,9 +119,25 @@ def read_view(
             f"{option} chooses columns of tables (CSV, TSV, Parquet, Arrow), but {path} is none: "
             "leave it out"
         )
-    if _kind(path) in MATRICES and Path(path).is_file():
+    if _kind(path) in MATRICES and Path(path).is_file() and not _is_vast(path):
         return View(read_matrix(path), None, path)
     return _open_stored(path)
+
+
+def _is_vast(path: str) -> bool:
+    """Whether a sparse matrix is better left on disk; .npy files are mapped, not loaded."""
+    if _kind(path) != ".npz" or Path(path).stat().st_size < SMALL:
+        return False
+    from genelin.io import open_rows
+
+    return open_rows(path).nbytes > _memory()
+
+
+def _memory() -> float:
+    """Bytes that a view may take in memory."""
+    from genelin.operators.memory import memory_at_hand
+
+    return SHARE * memory_at_hand()
 
 
 def read_matrix(path: str) -> Any:
@@ -185,11 +205,11 @@ def _read_mtx(path: str) -> Any:
     return matrix if isinstance(matrix, np.ndarray) else matrix.tocsr()
 
 
-def _open_stored(path: str) -> View:
-    """What `genelin.io` reads: folders of rows, zarr, h5ad."""
+def _open_stored(path: str, columns: Sequence[str] | None = None) -> View:
+    """What `genelin.io` reads in blocks: folders of rows, zarr, h5ad, vast tables."""
     from genelin.io import open_rows
 
-    stored = open_rows(path)
+    stored = open_rows(path, columns=columns)
     names = stored.column_names
     return View(stored, None if names is None else [str(name) for name in names], path)
 
@@ -205,9 +225,32 @@ def _read_table(
     with _polars_errors(path):
         settings, schema = _described(path, header)
         chosen = [_chosen(schema, columns, path, option) for columns, option in choices]
-        frame = _load(path, kind, settings, list(dict.fromkeys(chain(*chosen))))
+        together = list(dict.fromkeys(chain(*chosen)))
+        if _table_bytes(path, kind, len(together)) > _memory():
+            return [_open_vast(path, kind, names) for names in chosen]
+        frame = _load(path, kind, settings, together)
     _refuse_missing(frame, path)
     return [View(frame.select(names).to_numpy(order="c"), names, path) for names in chosen]
+
+
+def _table_bytes(path: str, kind: str, columns: int) -> float:
+    """What a table takes in memory; of a text file, at least so much."""
+    import polars as pl
+
+    if kind in SEPARATED:
+        return 8.0 * Path(path).stat().st_size / PER_NUMBER
+    scan = pl.scan_parquet if kind in PARQUET else pl.scan_ipc
+    return 8.0 * columns * int(scan(path).select(pl.len()).collect().item())
+
+
+def _open_vast(path: str, kind: str, names: list[str]) -> View:
+    """A table that stays on disk."""
+    if kind in SEPARATED:
+        raise BadInputError(
+            f"{path} does not fit in memory: turn it into a folder with `genelin convert`, and "
+            "give that folder instead"
+        )
+    return _open_stored(path, names)
 
 
 def streamable_columns(
@@ -278,7 +321,7 @@ def _schema(path: str, kind: str, settings: dict[str, Any]) -> dict[str, Any]:
         return dict(
             pl.read_csv(path, n_rows=LOOKED_AT, infer_schema_length=LOOKED_AT, **settings).schema
         )
-    read = pl.read_parquet_schema if kind in (".parquet", ".pq") else pl.read_ipc_schema
+    read = pl.read_parquet_schema if kind in PARQUET else pl.read_ipc_schema
     return dict(read(path))
 
 
@@ -288,7 +331,7 @@ def _load(path: str, kind: str, settings: dict[str, Any], names: list[str]) -> A
     if kind in SEPARATED:
         floats = dict.fromkeys(names, pl.Float64)
         return pl.read_csv(path, columns=names, schema_overrides=floats, **settings).select(names)
-    if kind in (".parquet", ".pq"):
+    if kind in PARQUET:
         return pl.read_parquet(path, columns=names).select(names)
     return pl.read_ipc(path, columns=names).select(names)
 
