@@ -588,9 +588,10 @@ def test_convert(files, views, cli, cli_json, tmp_path):
         assert (code, found["shape"]) == (0, [N, 6])
     y = tmp_path / "y"
     assert cli("convert", files / "both.parquet", y, "--columns", "b*")[0] == 0
-    stored = ("cca", tmp_path / "x.csv", y, "-k", 2, "--reg", REG, "--no-report")
+    stored = ("cca", tmp_path / "x.csv", y, "-k", 2, "--reg", REG)
     code, found = cli_json(*stored, "-o", tmp_path / "run")
-    assert code == 0
+    assert (code, found["warnings"]) == (0, [])
+    assert "a5" in (tmp_path / "run/report.html").read_text(encoding="utf-8")
     assert found["inputs"][1]["columns"] == ["b0", "b1", "b2", "b3"]
     assert cli_json(*stored, "--held-out", "0.2")[1]["held_out_correlations"][0] > 0.5
     expected = top_k_cca(*views, k=2, reg=REG).correlations
@@ -705,6 +706,16 @@ def test_a_missing_extra_is_one_line(tmp_path):
     assert result.stderr.splitlines() == [
         'genelin: the command line needs click, rich and polars: pip install "genelin[cli]"'
     ]
+
+
+def test_a_report_that_cannot_be_drawn_is_refused_before_the_fit(files, cli, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "bokeh", None)
+    arguments = ("cca", files / "x.npy", files / "y.npy", "-o", tmp_path / "out")
+    code, out, err = cli(*arguments)
+    assert (code, out) == (3, "")
+    assert 'needs bokeh: pip install "genelin[report]", or leave it out with --no-report' in err
+    assert not (tmp_path / "out").exists()
+    assert cli(*arguments, "--no-report")[0] == 0
 
 
 def test_a_mistake_of_our_own_is_told_from_one_of_the_users(files, cli, monkeypatch):

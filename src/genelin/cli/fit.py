@@ -201,20 +201,12 @@ def _load_estimator_beside() -> None:
 def _destination(wishes: Wishes) -> Any:
     """Where results will go; refused before any work if that cannot be."""
     from genelin.cli.outputs import run_folder
+    from genelin.cli.pages import refuse_undrawable
 
     destination = run_folder(wishes.output, FILES, wishes.force, wishes.resume)
     if wishes.report and wishes.output is not None:
-        _refuse_undrawable()
+        refuse_undrawable()
     return destination
-
-
-def _refuse_undrawable() -> None:
-    from genelin.cli.pages import load_report
-
-    try:
-        load_report()
-    except ImportError as error:
-        raise ImportError(f"{error} (or leave the report out with --no-report)") from error
 
 
 def _done(screen: Screen, job: Job, destination: RunFolder | None) -> int:
@@ -342,6 +334,7 @@ def _write(
 
     x, _ = job.views
     estimator.set_params(checkpoint=None, resume=False, verbose=0)  # those were of this run
+    estimator.__dict__.pop("feature_names_in_", None)  # pages get names and rows by themselves
     if job.wishes.report:
         timings = {"reading": job.reading} if job.reading else None
         write_page(destination.path(REPORT), estimator, job.views, record, timings)

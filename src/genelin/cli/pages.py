@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from genelin.cli.views import View
 
-__all__ = ["load_report", "write_page"]
+__all__ = ["refuse_undrawable", "write_page"]
+
+NEEDED = ("bokeh", "jinja2")
 
 
-def load_report() -> Any:
-    """The module that draws; a ModuleNotFoundError says what to install, before a long fit."""
-    from genelin import report
-    from genelin.report import charts
-
-    charts.bokeh()
-    return report
+def refuse_undrawable() -> None:
+    """Say what to install, before a long fit and without loading it."""
+    if missing := [name for name in NEEDED if find_spec(name) is None]:
+        raise ImportError(
+            f'the report needs {" and ".join(missing)}: pip install "genelin[report]", or leave it '
+            "out with --no-report"
+        )
 
 
 def write_page(
@@ -29,10 +32,12 @@ def write_page(
     timings: Mapping[str, float] | None = None,
 ) -> None:
     """Write the page; views that are None (their files are gone) have no scores in it."""
+    from genelin.report import write_report
+
     x, y = views
     names = [source["columns"] for source in record["inputs"]]
     rows = (None, None) if x is None or y is None else (x.rows, y.rows)
-    load_report().write_report(
+    write_report(
         path,
         estimator,
         X=rows[0],

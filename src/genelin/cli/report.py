@@ -26,7 +26,7 @@ def report(folder: str, figures: bool, force: bool, as_json: bool) -> None:
     The scores are drawn from the files of the data, if they are still where they were.
     """
     from genelin.cli.outputs import Output
-    from genelin.cli.pages import load_report, write_page
+    from genelin.cli.pages import refuse_undrawable, write_page
     from genelin.cli.screen import Screen
     from genelin.cli.transform import load_model, read_run
 
@@ -36,13 +36,15 @@ def report(folder: str, figures: bool, force: bool, as_json: bool) -> None:
             f"there is no {run}: give the folder of a run of `genelin cca -o FOLDER`"
         )
     names, screen = ["report.html", *(["figures"] if figures else [])], Screen(as_json)
-    drawing = load_report()
+    refuse_undrawable()
     with Output(folder, names, force) as destination:
+        from genelin.report import write_figures
+
         record, (estimator, _) = read_run(run), load_model(folder)
         with screen.listening():
             write_page(destination.path("report.html"), estimator, _views(screen, record), record)
             if figures:
-                drawing.write_figures(destination.path("figures"), estimator)
+                write_figures(destination.path("figures"), estimator)
         placed = destination.publish()
     for path in placed.values():
         screen.line(path)
