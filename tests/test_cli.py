@@ -605,6 +605,23 @@ def test_convert(files, views, cli, cli_json, tmp_path):
     assert not (tmp_path / "z").exists()
 
 
+def test_reproduce_passes_its_options_on(cli, cli_json, tmp_path, monkeypatch):
+    """What the experiments do is tested with them; here, what they are asked for."""
+
+    def experiment(what, out, *, data, quick):
+        (Path(out) / f"{what}.md").write_text(f"{data} {quick}")
+        return [Path(out) / f"{what}.md"]
+
+    monkeypatch.setattr("genelin.experiments.reproduce", experiment, raising=False)
+    out = tmp_path / "out"
+    code, shown, _ = cli("reproduce", "theory", "-o", out, "--quick", "--data", tmp_path)
+    assert (code, shown) == (0, f"{out}/theory.md\n")
+    assert (out / "theory.md").read_text() == f"{tmp_path} True"
+    code, found = cli_json("reproduce", "url", "-o", out, "--force")
+    assert (code, found["files"]) == (0, [f"{out}/url.md"])
+    assert (out / "url.md").read_text() == "None False"
+
+
 def test_reproduce_refuses_bad_input(cli, tmp_path):
     refused(cli("reproduce", "everything"), "'everything'", "mnist")
     absent = tmp_path / "absent"

@@ -76,7 +76,7 @@ def _explained(error: BaseException) -> tuple[Code, str]:
     if isinstance(error, StoppedError):
         return Code.INTERRUPTED, str(error)
     if isinstance(error, KeyboardInterrupt | click.Abort):
-        return Code.INTERRUPTED, "interrupted; nothing was written"
+        return Code.INTERRUPTED, "interrupted"
     if isinstance(error, click.UsageError):
         return Code.BAD_INPUT, _usage(error)
     if isinstance(error, ImportError):
