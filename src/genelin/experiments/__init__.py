@@ -10,7 +10,7 @@ from genelin.experiments.records import (
     record_run,
     write_records,
 )
-from genelin.experiments.reproduce import reproduce
+from genelin.experiments.reproduction import reproduce
 
 __all__ = [
     "Line",

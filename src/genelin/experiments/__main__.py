@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import get_args
 
-from genelin.experiments.reproduce import What, reproduce
+from genelin.experiments.reproduction import What, reproduce
 
 
 def main() -> None:

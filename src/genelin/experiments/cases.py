@@ -63,7 +63,8 @@ def _nonzeros(view: Any) -> int:
 def mnist_case(quick: bool = False) -> Case:
     """Halves of MNIST's digits; of scikit-learn's where MNIST is not at hand."""
     if find(*MNIST_FILES) is None:
-        return Case(digits_halves(), 3 if quick else 10, 1e-2, True, 1e-3, "MNIST")
+        k, reg = (3, 0.1) if quick else (10, 1e-2)
+        return Case(digits_halves(), k, reg, True, 1e-3, "MNIST")
     return Case(mnist_halves(rows=5000 if quick else None), 10, 1e-2, True, 1e-2)
 
 
@@ -73,11 +74,11 @@ def ptb_case(quick: bool = False) -> Case:
     One word a row makes both covariances diagonal, as in the paper.
     """
     if find(*PTB_FILES) is None:
-        n, d = (5_000, 200) if quick else (100_000, 1_000)
-        topics = sparse_topics(n, d, nonzeros=1, topics=40)
-        return Case(topics, 3 if quick else 10, 1e-3, False, 1e-4, "Penn Treebank")
+        n, d, topics = (20_000, 200, 12) if quick else (100_000, 1_000, 20)
+        words = sparse_topics(n, d, nonzeros=1, topics=topics)
+        return Case(words, 3 if quick else 10, 1e-3, False, 1e-4, "Penn Treebank")
     words = ptb_bigrams(vocabulary=500) if quick else ptb_bigrams()
-    return Case(words, 10, 1e-3, False, 1e-4)
+    return Case(words, 10, 5e-3, False, 1e-4)
 
 
 def large_cases(quick: bool = False, full: bool = True) -> list[Case]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from genelin.io import write_atomically
 
-__all__ = ["Look", "every_so_many", "figure_with", "require_matplotlib", "save"]
+__all__ = ["Look", "every_so_many", "figure_with", "log_axis", "markdown", "save"]
 
 FORMATS = ("png", "svg")
 
@@ -83,6 +83,22 @@ def save(figure: Any, folder: Path, name: str) -> list[Path]:
         paths.append(folder / f"{name}.{form}")
         write_atomically(paths[-1], content.getvalue())
     return paths
+
+
+def log_axis(axis: Any) -> None:
+    """A logarithmic axis whose labels do not run into each other, over one decade or ten."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    low, high = np.log10(axis.get_view_interval())
+    if high - low < 2:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def short(value: float) -> str:
+    """A power of ten as people write it, 1e-6."""
+    return f"{value:.0e}".replace("e-0", "e-")
 
 
 def every_so_many(length: int, marks: int = 12) -> list[int]:

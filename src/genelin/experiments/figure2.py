@@ -9,11 +9,21 @@ from typing import Any
 import numpy as np
 
 from genelin.experiments.cases import described
-from genelin.experiments.drawing import LOOKS, every_so_many, figure_with, markdown, save
+from genelin.experiments.drawing import (
+    LOOKS,
+    every_so_many,
+    figure_with,
+    log_axis,
+    markdown,
+    save,
+    short,
+)
 from genelin.experiments.records import RunRecord
 from genelin.io import write_atomically
 
 __all__ = ["Line", "draw_figure2", "line_of"]
+
+FLOOR = 1e-8  # what is smaller is drawn there
 
 
 @dataclass(frozen=True)
@@ -91,8 +101,9 @@ def draw_figure2(runs: list[RunRecord], folder: Path, name: str) -> list[Path]:
     fitted = np.minimum(np.exp(middle.intercept + np.log1p(-middle.rate) * t), 1.5)
     left.plot(t, fitted, color="#cc0000", linewidth=0.8, linestyle=(0, (1, 2)), label="fitted line")
     left.set(xlabel="outer iteration", ylabel="sine")
-    right.set(xlabel="FLOPs", xscale="log")
-    left.legend(fontsize=8)
+    right.set_xlabel("FLOPs")
+    log_axis(right.xaxis)
+    left.legend(fontsize=8, loc="upper right")
     table = folder / f"{name}.md"
     write_atomically(table, _table(starts, lines).encode())
     return [*save(figure, folder, name), table]
@@ -102,18 +113,22 @@ def _against(axis: Any, starts: list[RunRecord], default: RunRecord, by: str) ->
     first = starts[0]
     for run in starts[1:]:
         axis.plot(run.column(by), run.column("sin_theta_b"), color="#9fc5e8", linewidth=0.8)
-    others = f", {len(starts) - 1} other starts pale" if len(starts) > 1 else ""
-    curves = (("sin_theta_b", f"sin θ$_B${others}"), ("sin_theta_x", "sin θ$_x$"))
-    for (column, label), look in zip(
-        (*curves, ("sin_theta_y", "sin θ$_y$")), LOOKS[1:], strict=False
-    ):
-        y = first.column(column)
-        axis.plot(
-            first.column(by), y, **look.line(label=label, markevery=every_so_many(len(y), 10))
-        )
-    sines = np.maximum(default.column("sin_theta_b"), 1e-16)
-    axis.plot(default.column(by), sines, **LOOKS[0].line(label="default, sin θ$_B$", markersize=9))
+    sines = first.column("sin_theta_b")
+    marks = every_so_many(len(sines), 10)
+    label = "sin θ$_B$ (paler: other starts)"
+    axis.plot(first.column(by), sines, **LOOKS[1].line(label=label, markevery=marks))
+    # θ_x and θ_y zigzag between iterations, so that lines would hide each other
+    shown = every_so_many(len(sines), 20)
+    for name, look in zip("xy", LOOKS[2:], strict=False):
+        y = first.column(f"sin_theta_{name}")[shown]
+        mark = look.mark(label=f"sin θ$_{name}$", markersize=6, markeredgewidth=1.0)
+        axis.plot(first.column(by)[shown], y, **mark)
+    found = default.column("sin_theta_b")
+    label = f"default, sin θ$_B$ to {short(found[-1])}"
+    drawn = LOOKS[0].line(label=label, markersize=9)
+    axis.plot(default.column(by), np.maximum(found, FLOOR), **drawn)
     axis.set_yscale("log")
+    axis.set_ylim(bottom=FLOOR / 2)
 
 
 def _table(starts: list[RunRecord], lines: list[Line]) -> str:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from genelin.experiments.drawing import LOOKS, figure_with, markdown, save
+from genelin.experiments.drawing import LOOKS, figure_with, log_axis, markdown, save, short
 from genelin.experiments.records import RunRecord, value_at
-from genelin.experiments.sweeps import GOAL, LAST, Table
+from genelin.experiments.sweeps import Table
 from genelin.experiments.warm_start import growth_exponent
 from genelin.io import write_atomically
 
@@ -40,7 +40,8 @@ def growths(table: Table, runs: list[RunRecord]) -> list[Growth]:
         found += [_growth(table, label, by, own) for by in table.varied]
         base = next(run for run in own if run.problem["by"] == "base")
         if len(base.points) > 1:
-            epsilons = tuple(10.0**-j for j in range(2, round(-np.log10(LAST)) + 1))
+            decades = round(-np.log10(base.problem["last"]))
+            epsilons = tuple(10.0**-j for j in range(2, decades + 1))
             costs = tuple(_cost(table, base, epsilon) for epsilon in epsilons)
             logs = tuple(np.log(1 / epsilon) for epsilon in epsilons)
             p = growth_exponent(epsilons, costs)
@@ -48,7 +49,7 @@ def growths(table: Table, runs: list[RunRecord]) -> list[Growth]:
     return found
 
 
-def _cost(table: Table, run: RunRecord, goal: float = GOAL) -> float:
+def _cost(table: Table, run: RunRecord, goal: float) -> float:
     """FLOPs or rows to sin θ ≤ goal; of a method without iterations, all of them."""
     column = "flops" if table.unit == "FLOPs" else "passes"
     spent = value_at(run, "sin_theta_b", goal, column)
@@ -63,7 +64,7 @@ def _cost(table: Table, run: RunRecord, goal: float = GOAL) -> float:
 def _growth(table: Table, label: str, by: str, runs: list[RunRecord]) -> Growth:
     runs = [run for run in runs if run.problem["by"] == by]
     x = tuple(float(run.problem[by.split(",")[0]]) for run in runs)
-    costs = tuple(_cost(table, run) for run in runs)
+    costs = tuple(_cost(table, run, run.problem["goal"]) for run in runs)
     expected = tuple(table.predicted(label, run.problem) for run in runs)
     return Growth(label, by, x, costs, expected, _slope(x, costs), _slope(x, expected))
 
@@ -75,13 +76,13 @@ def _slope(x: Any, y: Any) -> float:
 
 def draw_table(table: Table, runs: list[RunRecord], folder: Path, name: str) -> list[Path]:
     """A panel for each parameter: measured costs as marks, predicted growth as lines."""
-    found = growths(table, runs)
+    found, goal = growths(table, runs), short(runs[0].problem["goal"])
     given = ", ".join(
         f"{SYMBOLS.get(name, name)} = {value:g}" for name, value in table.base.items()
     )
     note = (
         f"Generated problems of exact spectrum, one parameter varied from {given}. Marks: "
-        f"{table.unit} to sin θ ≤ {GOAL:g}, measured. Lines: the paper's growth through their "
+        f"{table.unit} to sin θ ≤ {goal}, measured. Lines: the paper's growth through their "
         "mean; for the default that of fast matrix inversion, "
         f"although it is {_methods(runs)} here. Inner reduction δ = 1e-4."
     )
@@ -94,10 +95,11 @@ def draw_table(table: Table, runs: list[RunRecord], folder: Path, name: str) -> 
             axis.plot(growth.x, growth.cost, **look.mark(markersize=7))
             line = look.line(marker="", linewidth=1.0)
             axis.plot(growth.x, scale * np.array(growth.expected), **line)
-        axis.set(yscale="log", xlabel=SYMBOLS.get(by, by))
+        axis.set_xlabel(SYMBOLS.get(by, by))
+        log_axis(axis.yaxis)
         if by != "epsilon":
             _label_values(axis, found, by)
-    axes[0].set_ylabel(f"{table.unit} to sin θ ≤ {GOAL:g}")
+    axes[0].set_ylabel(f"{table.unit} to sin θ ≤ {goal}")
     axes[-1].set_ylabel(f"{table.unit} to sin θ ≤ ε")
     _legend(figure, table)
     path = folder / f"{name}.md"

@@ -97,7 +97,7 @@ def _ptb(folder: Path, quick: bool) -> list[Path]:
 
 
 def _convergence(folder: Path, name: str, case: Case, quick: bool) -> list[Path]:
-    path = _on_record(folder / f"{name}.jsonl", convergence_runs(case, 2 if quick else 5))
+    path = _on_record(folder / f"{name}.jsonl", convergence_runs(case, 1 if quick else 5))
     runs = read_records(path)
     figure1 = draw_figure1(runs, folder, f"figure1-{name}")
     return [path, *figure1, *draw_figure2(runs, folder, f"figure2-{name}")]
