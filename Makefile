@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test lint format bench reproduce clean
 
 demo: $(VENV)/.demo        ## CCA of digit halves with the paper's algorithm; table and picture
 	$(BIN)/python examples/demo_digits.py
@@ -32,6 +32,9 @@ bench: $(VENV)/.demo       ## the default against peers, growth of the solvers, 
 	$(BIN)/python benchmarks/row_kernel.py
 	$(BIN)/python benchmarks/solver_table.py
 	$(BIN)/python benchmarks/many_rows.py
+
+reproduce: $(VENV)/.demo   ## the paper's figures and tables, on its data where GENELIN_DATA has them
+	$(BIN)/python -m genelin.experiments all
 
 clean:
 	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -61,15 +61,18 @@ def require_matplotlib() -> None:
 
 
 def figure_with(panels: int, title: str, note: str, width: float = 5.2) -> tuple[Any, list[Any]]:
-    """A figure of panels beside each other; `note` below says on which data it was made."""
+    """A figure of panels, three in a row at most; `note` below says on which data it was made."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(max(width * panels, 7.0), 4.6), layout="constrained")
-    axes = [figure.add_subplot(1, panels, j + 1) for j in range(panels)]
+    rows = 1 + (panels > 3)
+    columns = -(-panels // rows)
+    height = 4.6 if rows == 1 else 3.0 * rows + 1.0
+    figure = Figure(figsize=(max(width * columns, 7.0), height), layout="constrained")
+    axes = [figure.add_subplot(rows, columns, j + 1) for j in range(panels)]
     for axis in axes:
         axis.grid(alpha=0.25)
     figure.suptitle(title, fontsize=12)
-    figure.supxlabel(fill(note, int(18 * figure.get_figwidth())), fontsize=8, color="#444444")
+    figure.supxlabel(fill(note, int(17 * figure.get_figwidth())), fontsize=8, color="#444444")
     return figure, axes
 
 

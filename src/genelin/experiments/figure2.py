@@ -96,10 +96,9 @@ def draw_figure2(runs: list[RunRecord], folder: Path, name: str) -> list[Path]:
     figure, (left, right) = figure_with(2, "Figure 2: linear convergence", note)
     _against(left, starts, default, "iteration")
     _against(right, starts, default, "flops")
-    t = np.array([0.0, starts[0].points[-1].iteration])
-    middle = lines[0]
-    fitted = np.minimum(np.exp(middle.intercept + np.log1p(-middle.rate) * t), 1.5)
-    left.plot(t, fitted, color="#cc0000", linewidth=0.8, linestyle=(0, (1, 2)), label="fitted line")
+    t = starts[0].column("iteration")[starts[0].column("sin_theta_b") <= 0.5][[0, -1]]
+    fitted = np.exp(lines[0].intercept + np.log1p(-lines[0].rate) * t)
+    left.plot(t, fitted, color="#cc0000", linewidth=2.0, linestyle=(0, (1, 2)), label="fitted line")
     left.set(xlabel="outer iteration", ylabel="sine")
     right.set_xlabel("FLOPs")
     log_axis(right.xaxis)
