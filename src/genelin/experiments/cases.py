@@ -78,7 +78,7 @@ def ptb_case(quick: bool = False) -> Case:
         words = sparse_topics(n, d, nonzeros=1, topics=topics)
         return Case(words, 3 if quick else 10, 1e-3, False, 1e-4, "Penn Treebank")
     words = ptb_bigrams(vocabulary=500) if quick else ptb_bigrams()
-    return Case(words, 10, 5e-3, False, 1e-4)
+    return Case(words, 10, 2e-2, False, 1e-4)
 
 
 def large_cases(quick: bool = False, full: bool = True) -> list[Case]:
