@@ -1,14 +1,33 @@
-"""Run the Python blocks of the README and the documentation as tests."""
+"""Run the blocks of the README and the documentation as tests: Python, and `$ genelin …`."""
 
 import os
+import shlex
+import subprocess
+import sys
 from doctest import ELLIPSIS, NORMALIZE_WHITESPACE
 
 from hypothesis import HealthCheck, settings
 from sybil import Sybil
-from sybil.parsers.markdown import PythonCodeBlockParser
+from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
+
+
+def run_commands(example):
+    """Run the lines `$ genelin …` of a console block in the `folder` of the document."""
+    for line in example.parsed.splitlines():
+        if line.startswith("$ genelin "):
+            arguments = shlex.split(line.removeprefix("$ genelin "), comments=True)
+            command = [sys.executable, "-m", "genelin.cli.main", *arguments]
+            ended = subprocess.run(
+                command, cwd=example.namespace["folder"], capture_output=True, text=True, check=False
+            )
+            assert ended.returncode == 0, f"{line}\n{ended.stderr}"
+
 
 pytest_collect_file = Sybil(
-    parsers=[PythonCodeBlockParser(doctest_optionflags=ELLIPSIS | NORMALIZE_WHITESPACE)],
+    parsers=[
+        PythonCodeBlockParser(doctest_optionflags=ELLIPSIS | NORMALIZE_WHITESPACE),
+        CodeBlockParser(language="console", evaluator=run_commands),
+    ],
     patterns=["README.md", "docs/*.md"],
 ).pytest()
 

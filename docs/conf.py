@@ -24,6 +24,7 @@ extensions = [
     "mathml",
     "myst_parser",
     "sphinx_copybutton",
+    "sphinx_click",
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py"]

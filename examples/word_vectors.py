@@ -10,7 +10,6 @@ that are followed by similar words next to each other.
 
 import numpy as np
 from scipy import sparse
-from sklearn.decomposition import PCA
 from sklearn.preprocessing import normalize
 
 from genelin import CCA
@@ -55,17 +54,18 @@ def indicators(ids, size):
     return sparse.csr_array((np.ones(n), (np.arange(n), ids)), shape=(n, size))
 
 
-def draw(vectors, words, kinds):
-    """Words by the two main directions of their vectors, in the colour of their kind."""
+def draw(similarity, words, kinds):
+    """Similarity of all words, sorted by kind: those that are used alike form squares."""
     import matplotlib.pyplot as plt
 
-    _, axes = plt.subplots(figsize=(8, 5.5), layout="constrained")
-    points = PCA(2).fit_transform(vectors)
-    colours = np.unique(kinds, return_inverse=True)[1]
-    axes.scatter(*points.T, c=colours, cmap="tab10", vmax=9, s=15)
-    for point, word, colour in zip(points, words, colours, strict=True):
-        axes.annotate(word, point, fontsize=8, color=plt.cm.tab10(colour))
-    axes.set(title="Words that are used alike lie together", xticks=[], yticks=[])
+    order = np.argsort(kinds, kind="stable")
+    figure, axes = plt.subplots(figsize=(7, 6.4), layout="constrained")
+    image = axes.imshow(similarity[np.ix_(order, order)], cmap="RdBu_r", vmin=-1, vmax=1)
+    for names in (axes.set_xticks, axes.set_yticks):
+        names(range(len(words)), words[order], fontsize=6)
+    axes.tick_params(axis="x", rotation=90)
+    figure.colorbar(image, label="cosine", shrink=0.8)
+    axes.set_title("Words that are used alike have like vectors")
     plt.show()
 
 
@@ -91,7 +91,7 @@ def main():
     alone = ~np.isin(kinds, ["end", "that"])
     same = (kinds[nearest] == kinds[:, None])[alone]
     print(f"neighbours of the same kind: {same.mean():.3f}")
-    draw(vectors[alone], vocabulary[alone], kinds[alone])
+    draw((vectors @ vectors.T)[np.ix_(alone, alone)], vocabulary[alone], kinds[alone])
 
 
 if __name__ == "__main__":

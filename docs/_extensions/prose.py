@@ -11,7 +11,7 @@ from textwrap import dedent
 FIELDS = {"Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns"}
 RUBRICS = {"Examples", "Notes", "References"}
 ENTRY = re.compile(r"^(\*{0,2}\w[\w, *]*?) : (.+)$")
-WIDE = 75  # a type is shorter
+WIDTH = 92  # of a docstring, up to which words would have been put in the same line
 CODE = re.compile(r"(``.*?``|`.*?`)")
 MARKUP = re.compile(r"\||\*|(?<=\w)_(?!\w)")
 
@@ -51,9 +51,10 @@ def entries(body):
 
 
 def is_type(line, rest):
-    """Whether the text behind the colon is a type: short, and not a sentence that goes on."""
-    begins = rest[0][:1] if rest else ""
-    return len(line) < WIDE and bool(begins) and not begins.islower() and not line.endswith(".")
+    """Whether the text behind the colon is a type, and not a sentence that goes on in `rest`."""
+    if not rest or rest[0][:1].islower() or line.endswith("."):
+        return False
+    return len(line) + 1 + len(rest[0].split()[0]) <= WIDTH
 
 
 def as_definition(line, rest):
