@@ -2,8 +2,7 @@
 
 import os
 import shlex
-import subprocess
-import sys
+from contextlib import chdir
 from doctest import ELLIPSIS, NORMALIZE_WHITESPACE
 
 from hypothesis import HealthCheck, settings
@@ -15,12 +14,11 @@ def run_commands(example):
     """Run the lines `$ genelin …` of a console block in the `folder` of the document."""
     for line in example.parsed.splitlines():
         if line.startswith("$ genelin "):
+            from genelin.cli.main import main
+
             arguments = shlex.split(line.removeprefix("$ genelin "), comments=True)
-            command = [sys.executable, "-m", "genelin.cli.main", *arguments]
-            ended = subprocess.run(
-                command, cwd=example.namespace["folder"], capture_output=True, text=True, check=False
-            )
-            assert ended.returncode == 0, f"{line}\n{ended.stderr}"
+            with chdir(example.namespace["folder"]):
+                assert main(arguments) == 0, line
 
 
 pytest_collect_file = Sybil(
