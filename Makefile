@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test lint format bench reproduce clean
 
 demo: $(VENV)/.demo        ## CCA of digit halves on the command line; table, model, scores and report
 	$(BIN)/genelin demo -o out/demo --force
@@ -33,6 +33,9 @@ bench: $(VENV)/.demo       ## the default against peers, growth of the solvers, 
 	$(BIN)/python benchmarks/solver_table.py
 	$(BIN)/python benchmarks/many_rows.py
 	$(BIN)/python benchmarks/csv_fit.py
+
+reproduce: $(VENV)/.demo   ## the paper's figures and tables, on its data where GENELIN_DATA has them
+	$(BIN)/python -m genelin.experiments all
 
 clean:
 	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
