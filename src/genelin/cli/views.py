@@ -185,7 +185,7 @@ def _read_npz(path: str) -> Any:
     from scipy import sparse
 
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             names = list(archive)
             if "format" not in names and len(names) == 1:
                 return archive[names[0]]
@@ -275,7 +275,9 @@ def _polars_errors(path: str) -> Iterator[None]:
         raise ImportError('tables need polars: pip install "genelin[cli]"') from error
     try:
         yield
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
         said = str(error).strip().splitlines()[0][:300]
         raise BadInputError(f"{path} cannot be read as {_kind(path)}: {said}") from error
 
