@@ -295,6 +295,7 @@ def broken(tmp_path, files, views):
     (tmp_path / "ragged.csv").write_text("a,b\n1,2\n3,4,5\n6\n")
     (tmp_path / "late.csv").write_text("a,b\n" + "1,2\n" * 2000 + "1,word\n")
     (tmp_path / "gap.csv").write_text("a,b\n1,2\n3,\n5,6\n")
+    (tmp_path / "na.csv").write_text("a,b\n1,2\n3,NA\n5,6\n")
     np.savez(tmp_path / "two.npz", a=X, b=X)
     (tmp_path / "junk.csv.gz").write_bytes(b"a,b\n1,2\n")
     packed = gzip.compress((files / "x.csv").read_bytes())
@@ -323,6 +324,7 @@ def broken(tmp_path, files, views):
         ("ragged.csv", ["ragged.csv cannot be read"]),
         ("late.csv", ["late.csv cannot be read", "word"]),
         ("gap.csv", ["column 'b' of", "row 1, counted", "drop or fill"]),
+        ("na.csv", ["column 'b' of", "row 1, counted", "drop or fill"]),
         ("two.npz", ["2 arrays (a, b)", "save one matrix"]),
         ("unknown.xyz", ["unknown.xyz"]),
         ("short.npy", ["299 rows but", "has 300", "same observation"]),

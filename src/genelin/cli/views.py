@@ -332,11 +332,22 @@ def _load(path: str, kind: str, settings: dict[str, Any], names: list[str]) -> A
     import polars as pl
 
     if kind in SEPARATED:
-        floats = dict.fromkeys(names, pl.Float64)
-        return pl.read_csv(path, columns=names, schema_overrides=floats, **settings).select(names)
+        return _load_text(path, settings, names).select(names)
     if kind in PARQUET:
         return pl.read_parquet(path, columns=names).select(names)
     return pl.read_ipc(path, columns=names).select(names)
+
+
+def _load_text(path: str, settings: dict[str, Any], names: list[str]) -> Any:
+    """Numbers of a text file; words for missing ones are looked for only if there are any words."""
+    import polars as pl
+
+    floats: dict[str, Any] = dict.fromkeys(names, pl.Float64)
+    quick = settings | {"null_values": None}
+    try:
+        return pl.read_csv(path, columns=names, schema_overrides=floats, **quick)
+    except pl.exceptions.ComputeError:
+        return pl.read_csv(path, columns=names, schema_overrides=floats, **settings)
 
 
 def _chosen(schema: dict[str, Any], patterns: Sequence[str], path: str, option: str) -> list[str]:
