@@ -15,11 +15,12 @@ from scipy import sparse
 from genelin.errors import DataError
 from genelin.io.readers import MemoryReader, Reader
 from genelin.operators import as_rows
-from genelin.operators.chunked import Part, RowSource, Task
+from genelin.operators.parts import Part, RowSource, Task
 
 __all__ = ["BlockSource", "block_limits", "loaded", "prefetched", "taken_from"]
 
-BLOCK = 1 << 24  # bytes of rows that are read at a time, where no more are needed
+BLOCK = 1 << 24  # bytes of dense rows that are read at a time: they stay in the cache
+SPARSE_BLOCK = 1 << 26  # of sparse rows, whose sums are long against their blocks
 SPAN = 1 << 24  # bytes read together for some of the rows
 GAP = 1 << 16  # bytes between rows that are read rather than skipped
 
@@ -36,6 +37,11 @@ class BlockSource:
         self.reader, self.max_memory = reader, max_memory
         self.shape, self.dtype, self.stored = reader.shape, reader.dtype, reader.stored
         self.is_sparse, self.name = reader.is_sparse, reader.name
+
+    @property
+    def held(self) -> Any:
+        """The matrix, if it is in memory as a whole."""
+        return self.reader.matrix if isinstance(self.reader, MemoryReader) else None
 
     def summed(
         self,
@@ -96,8 +102,8 @@ def block_limits(readers: list[Reader], columns: int, memory: float) -> list[tup
 
     Counted are two buffers for every view (one is read while the other is worked on), a working
     copy in double precision, and three times `columns` numbers for every row. No block is larger
-    than it need be: about 16 MB, or four times as many rows as columns, so that what is summed up
-    for every column is not the larger part of the work.
+    than it need be: 16 MB (64 MB if sparse), or four times as many rows as columns, so that what
+    is summed up for every column is not the larger part of the work.
     """
     n = readers[0].shape[0]
     rows = np.append(np.arange(0, n, 1 + n // 2**18), n).astype(np.int64)
@@ -106,7 +112,8 @@ def block_limits(readers: list[Reader], columns: int, memory: float) -> list[tup
     copied = np.sum(in_double, axis=0)
     used = 2 * read + copied + 24 * columns * rows
     widest = max(reader.shape[1] for reader in readers)
-    enough = max(BLOCK, int(read[-1] / n * 4 * widest))
+    least = SPARSE_BLOCK if any(reader.is_sparse for reader in readers) else BLOCK
+    enough = max(least, int(read[-1] / n * 4 * widest))
     cuts = [0]
     while cuts[-1] < len(rows) - 1:
         at = cuts[-1]

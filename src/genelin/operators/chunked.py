@@ -71,7 +71,10 @@ class ChunkedRows(Rows):
         if other is not None and other is not self:
             beside = other.source if isinstance(other, ChunkedRows) else None
             beside = self.source.beside(other.matrix) if beside is None else beside
-        return self.source.summed(task, beside, self.weights, columns)
+        source = self.source
+        if isinstance(beside, _Adjusted) and not isinstance(source, _Adjusted):
+            source = _Adjusted(source, None)
+        return source.summed(task, beside, self.weights, columns)
 
     @cached_property
     def _survey(self) -> _Surveyed:
@@ -280,9 +283,17 @@ class _Nonfinite(Task):
 class _Adjusted:
     """A source whose stored entries are shifted by columns, or brought to another precision."""
 
+    source: RowSource
+    shift: Vector | None
+    dtype: np.dtype[Any]
+
     def __init__(
         self, source: RowSource, shift: Vector | None, dtype: np.dtype[Any] | None = None
     ) -> None:
+        if isinstance(source, _Adjusted):
+            inner, dtype = source.shift, source.dtype if dtype is None else dtype
+            shift = inner if shift is None else shift if inner is None else shift + inner
+            source = source.source
         self.source, self.shift = source, shift
         self.shape, self.is_sparse, self.stored = source.shape, source.is_sparse, source.stored
         self.dtype, self.name = source.dtype if dtype is None else dtype, source.name
@@ -327,6 +338,8 @@ class _AdjustedTask(Task):
 
 
 def _adjusted(X: Any, shift: Vector | None, dtype: np.dtype[Any]) -> Any:
+    if not sparse.issparse(X):
+        return X.astype(dtype, copy=False)
     data = X.data if shift is None else X.data - shift[X.indices]
     parts = (data.astype(dtype, copy=False), X.indices, X.indptr)
     return sparse.csr_array(parts, shape=X.shape, copy=False)
