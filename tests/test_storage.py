@@ -195,9 +195,9 @@ def test_every_format_gives_the_same_rows(tmp_path, write, X):
 @pytest.mark.parametrize("write", [write_parquet, write_arrow, write_h5ad, write_h5ad_packed])
 def test_names_come_along(tmp_path, write):
     rows = open_rows(write(tmp_path, dense()))
-    assert rows.columns.tolist() == [f"c{j}" for j in range(D)]
+    assert rows.column_names.tolist() == [f"c{j}" for j in range(D)]
     again = convert(rows, tmp_path / "copy")
-    assert again.columns.tolist() == rows.columns.tolist()
+    assert again.column_names.tolist() == rows.column_names.tolist()
 
 
 @pytest.mark.parametrize("write", [write_parquet, write_parquet_parts, write_arrow])
@@ -206,7 +206,7 @@ def test_columns_of_tables_can_be_chosen(tmp_path, write):
     path = write(tmp_path, X)
     rows = open_rows(path, columns=["c4", "c1"], max_memory=SMALL)
     np.testing.assert_array_equal(rows.load(), X[:, [4, 1]])
-    assert rows.columns.tolist() == ["c4", "c1"]
+    assert rows.column_names.tolist() == ["c4", "c1"]
     with pytest.raises(DataError, match="has no column 'z'"):
         open_rows(path, columns=["z"])
     with pytest.raises(ValueError, match="for Parquet and Arrow"):
@@ -483,7 +483,7 @@ def test_frames_keep_their_names(tmp_path):
     import pandas as pd
 
     frame = pd.DataFrame(dense()[:, :3], columns=list("abc"))
-    assert convert(frame, tmp_path / "rows").columns.tolist() == ["a", "b", "c"]
+    assert convert(frame, tmp_path / "rows").column_names.tolist() == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("base", [0, 1])
@@ -514,7 +514,7 @@ def test_csv_is_converted_as_a_stream(tmp_path):
     frame.to_csv(tmp_path / "X.csv", index=False)
     rows = convert(tmp_path / "X.csv", tmp_path / "rows")
     np.testing.assert_allclose(rows.load(), X, rtol=1e-15)
-    assert rows.columns.tolist() == list(frame.columns)
+    assert rows.column_names.tolist() == list(frame.columns)
     chosen = convert(tmp_path / "X.csv", tmp_path / "some", columns=["c2"], dtype="float32")
     assert chosen.shape == (N, 1)
     frame.loc[613, "c3"] = None

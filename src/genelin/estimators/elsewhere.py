@@ -23,7 +23,7 @@ def feature_rows(estimator: Any, X: Any, sample_weight: Any = None, reset: bool 
     (2, 2)
     """
     rows, kind = as_rows(X, "X", sample_weight), type(estimator).__name__
-    columns = getattr(X, "columns", None)
+    columns = getattr(X, "columns", getattr(X, "column_names", None))
     names = None if columns is None else np.asarray(columns, dtype=object)
     if names is not None and not all(isinstance(name, str) for name in names):
         names = None

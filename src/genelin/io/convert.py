@@ -125,7 +125,7 @@ def _writing(
     elif columns is not None:
         raise ValueError("columns= is for paths of tables: choose columns of a matrix beforehand")
     if isinstance(source, StoredRows):
-        names = None if source.columns is None else source.columns.tolist()
+        names = None if source.column_names is None else source.column_names.tolist()
         _check_room(source.nbytes, source.dtype, dtype, folder)
         return lambda aside: _write_blocks(source.blocks(), names, dtype, aside)
     if _is_matrix(source):

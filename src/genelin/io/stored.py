@@ -41,7 +41,7 @@ class StoredRows:
     is_sparse : whether blocks are CSR arrays.
     stored : entries, zeros of sparse rows not counted.
     nbytes : what the matrix takes in memory.
-    columns : their names, where the format has them, else None.
+    column_names : where the format has them, else None.
     max_memory : bytes that a pass over the rows may take.
 
     Examples
@@ -50,7 +50,7 @@ class StoredRows:
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "X.npy"
     >>> np.save(path, np.arange(6.0).reshape(3, 2))
     >>> rows = open_rows(path)
-    >>> rows.shape, rows.dtype.name, rows.nbytes, rows.columns
+    >>> rows.shape, rows.dtype.name, rows.nbytes, rows.column_names
     ((3, 2), 'float64', 48, None)
     >>> rows.load().tolist()
     [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]
@@ -62,7 +62,7 @@ class StoredRows:
         self.path, self._reader, self.max_memory = path, reader, max_memory
         self.shape, self.dtype, self.stored = reader.shape, reader.dtype, reader.stored
         self.is_sparse, self.ndim = reader.is_sparse, 2
-        self.columns = None if names is None else np.array(names, dtype=object)
+        self.column_names = None if names is None else np.array(names, dtype=object)
         if names is not None and len(names) != self.shape[1]:
             raise DataError(f"{path} names {len(names)} columns, but has {self.shape[1]}")
 
