@@ -53,8 +53,9 @@ class BlockSource:
         """Merge task(part) over all blocks of rows, of both sources where there are two."""
         readers, memory = [self.reader], self.max_memory
         if other is not None:
-            readers.append(self._partner(other))
-            memory = min(memory, other.max_memory)  # type: ignore[attr-defined]
+            partner = self._partner(other)
+            readers.append(partner.reader)
+            memory = min(memory, partner.max_memory)
         for reader in readers:
             reader.check_unchanged()
         limits = block_limits(readers, columns, memory)
@@ -69,7 +70,7 @@ class BlockSource:
         assert total is not None  # there is at least one row
         return total
 
-    def _partner(self, other: RowSource) -> Reader:
+    def _partner(self, other: RowSource) -> BlockSource:
         if not isinstance(other, BlockSource):
             raise TypeError(
                 f"{self.name} is on disk and {other.name} is not: open both with open_rows, or "
@@ -80,7 +81,7 @@ class BlockSource:
                 f"{self.name} has {self.shape[0]:,} rows and {other.name} has {other.shape[0]:,}: "
                 "the views must have the same rows"
             )
-        return other.reader
+        return other
 
     def taken(self, rows: NDArray[np.int64]) -> Any:
         """Some rows, in memory; what lies far from them is not read."""
