@@ -72,7 +72,10 @@ def as_rows(X: Any, name: str = "X", sample_weight: Any = None) -> Rows:
     if isinstance(X, Rows):
         return X if sample_weight is None else X.weighted(_row_weights(sample_weight, X.n))
     if kept_elsewhere(X):
-        rows = ChunkedRows(X.row_source())
+        source = X.row_source()
+        if getattr(source, "held", None) is not None:  # small enough to be in memory after all
+            return as_rows(source.held, name, sample_weight)
+        rows = ChunkedRows(source)
         return rows if sample_weight is None else rows.weighted(_row_weights(sample_weight, rows.n))
     if not (sparse.issparse(X) or _is_array(X)):
         raise TypeError(

@@ -427,7 +427,7 @@ def _moment_between(x: Rows, y: Rows, x_mean: Vector | None, y_mean: Vector | No
     """XᵀΩY/n in one sweep over the rows: as CSR if both are sparse, else dense and centred."""
     both_sparse = x.is_sparse and y.is_sparse
     task = SparseMoment() if both_sparse else DenseMoment(x_mean, y_mean)
-    return x.summed(task, y, y.d)[0] / x.n
+    return x.summed(task, y, 1 if both_sparse else y.d)[0] / x.n
 
 
 def central_moments(x: Rows, y: Rows) -> Block:
