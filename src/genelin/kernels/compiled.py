@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -12,7 +14,16 @@ from typing import Any
 import numpy as np
 from numba import get_num_threads, njit
 
-__all__ = ["balanced", "compiled", "equal", "exactly", "in_threads", "inlined", "threads"]
+__all__ = [
+    "at_most",
+    "balanced",
+    "compiled",
+    "equal",
+    "exactly",
+    "in_threads",
+    "inlined",
+    "threads",
+]
 
 
 LOOSELY = {"reassoc", "contract", "arcp", "nsz"}
@@ -39,10 +50,29 @@ def inlined(function):
     return njit(nogil=True, error_model="numpy", fastmath=LOOSELY, forceinline=True)(function)
 
 
-@cache
+_here = threading.local()  # `limit` of kernels that are called from this thread
+
+
 def threads() -> int:
     """Threads of kernels: NUMBA_NUM_THREADS, or what numba.set_num_threads said before."""
+    return min(_all(), getattr(_here, "limit", _all()))
+
+
+@cache
+def _all() -> int:
     return int(get_num_threads())
+
+
+@contextmanager
+def at_most(count: int) -> Iterator[None]:
+    """Kernels that this thread calls use so many threads at most: others work beside it."""
+    before = vars(_here).copy()
+    _here.limit = min(count, threads())
+    try:
+        yield
+    finally:
+        vars(_here).clear()
+        vars(_here).update(before)
 
 
 @cache
@@ -56,7 +86,7 @@ def in_threads(work: Callable[..., Any], parts: Iterable[Any]) -> list[Any]:
     parts = list(parts)
     if len(parts) == 1 or threads() == 1:
         return [work(*part) for part in parts]
-    pool = _pool(threads(), os.getpid())
+    pool = _pool(_all(), os.getpid())
     return [task.result() for task in [pool.submit(work, *part) for part in parts]]
 
 
