@@ -388,7 +388,9 @@ class CCA(
 
     def _x_scores(self, X: Any) -> Any:
         learned = self.x_mean_, self.x_scale_, self.x_rotations_
-        return lazy_scores(self, X, *learned) if is_dask(X) else projected(self._x_rows(X), *learned)
+        return (
+            lazy_scores(self, X, *learned) if is_dask(X) else projected(self._x_rows(X), *learned)
+        )
 
     def _y_scores(self, y: Any) -> Any:
         learned = self.y_mean_, self.y_scale_, self.y_rotations_

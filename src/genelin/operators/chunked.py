@@ -140,20 +140,22 @@ class ChunkedRows(Rows):
         return int(self._survey.longest) <= 1
 
     @cached_property
-    def well_centred(self) -> Rows:
-        """The same data up to a shift of full columns that are far from zero."""
+    def _shifted(self) -> Rows | None:
+        """The same data with full columns that are far from zero shifted, if there are any."""
         if not self.is_sparse:
-            return self
+            return None
         far = (self.mean**2 > 100 * self.variance) & (self.frequencies == self.n) & ~self.constant
         if not far.any():
-            return self
+            return None
         return ChunkedRows(_Adjusted(self.source, np.where(far, self.mean, 0.0)), self.weights)
 
-    @cached_property
+    @property
     def lowered(self) -> Rows:
         """The same data in float32, part by part."""
-        if self.dtype == np.float32:
-            return self
+        return self if self.dtype == np.float32 else self._single
+
+    @cached_property
+    def _single(self) -> Rows:
         twin = ChunkedRows(_Adjusted(self.source, None, np.dtype(np.float32)), self.weights)
         twin.__dict__.update(
             {name: self.__dict__[name] for name in ("_survey", "near_mean") if name in vars(self)}

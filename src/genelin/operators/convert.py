@@ -184,6 +184,7 @@ def as_numbers(A: Any, name: str, whole: bool = True) -> Any:
 
 
 def refuse_dtype(dtype: Any, name: str) -> None:
+    """Raise if numbers of this type cannot be worked with."""
     if dtype is None:
         return
     kind = np.dtype(dtype).kind

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import pairwise
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -159,9 +160,10 @@ class DaskRows:
                 f"{self.name} has {starts[-1]} rows but the matrix beside it {matrix.shape[0]}"
             )
         name = "Y" if self.name == "X" else "X"
-        spans = zip(starts[:-1], starts[1:], strict=True)
-        pieces = [delayed(matrix[i:j], f"{name}-{uuid4().hex}", traverse=False) for i, j in spans]
-        return DaskRows(pieces, name)
+        pieces = (matrix[i:j] for i, j in pairwise(starts.tolist()))
+        return DaskRows(
+            [delayed(piece, f"{name}-{uuid4().hex}", traverse=False) for piece in pieces], name
+        )
 
     def _met(self, other: Any) -> DaskRows:
         """The other source, once its parts are beside the parts of this one."""
@@ -212,7 +214,8 @@ def lazily_projected(X: Any, mean: Vector, spread: Vector, W: Block) -> Any:
     --------
     >>> import dask.array as da
     >>> X = da.from_array(np.array([[1.0, 4.0], [3.0, 0.0]]), chunks=(1, 2))
-    >>> lazily_projected(X, np.array([2.0, 2.0]), np.array([1.0, 2.0]), np.eye(2)).compute().tolist()
+    >>> scores = lazily_projected(X, np.array([2.0, 2.0]), np.array([1.0, 2.0]), np.eye(2))
+    >>> scores.compute().tolist()
     [[-1.0, 1.0], [1.0, -1.0]]
     """
     array = _whole_rows(X if isinstance(X, da.Array) else X.to_dask_array())
@@ -259,9 +262,7 @@ def _whole_rows(X: Any) -> Any:
     return X if X.numblocks[1] == 1 else X.rechunk({1: -1})
 
 
-def _hold(
-    kept: Sequence[Delayed], name: str, scheduler: _Scheduler
-) -> tuple[_Held, list[_Fact]]:
+def _hold(kept: Sequence[Delayed], name: str, scheduler: _Scheduler) -> tuple[_Held, list[_Fact]]:
     """Parts that are persisted and not empty, and what is known of them."""
     parts, facts = _persisted(kept, name, scheduler)
     _refuse_unlike(facts, name)
@@ -296,7 +297,9 @@ def _refuse_unlike(facts: list[_Fact], name: str) -> None:
                 f"{fact.columns} in chunk {i}. Check how they are made."
             )
         if (fact.is_sparse, fact.dtype) != (first.is_sparse, first.dtype):
-            one, other = (f"{'sparse' if f.is_sparse else 'dense'} {f.dtype}" for f in (first, fact))
+            one, other = (
+                f"{'sparse' if f.is_sparse else 'dense'} {f.dtype}" for f in (first, fact)
+            )
             raise ValueError(
                 f"{name} has {one} numbers in chunk 0 but {other} ones in chunk {i}: make them "
                 f"alike, e.g. with {name}.map_blocks(scipy.sparse.csr_array, dtype=float)"
@@ -389,10 +392,10 @@ def _without_index(frame: Any) -> Any:
 
 
 def _fact(part: _Kept) -> _Fact:
-    X = part.x
+    X, (rows, columns) = part.x, part.x.shape
     is_sparse = bool(sparse.issparse(X))
     stored = int(X.nnz if is_sparse else X.size)
-    return _Fact(*X.shape, is_sparse, X.dtype, stored, part.__sizeof__())
+    return _Fact(rows, columns, is_sparse, X.dtype, stored, part.__sizeof__())
 
 
 def _bytes(X: Any) -> int:
@@ -487,7 +490,7 @@ class _Scheduler:
     def threads(self) -> int:
         """Tasks that can run side by side, on all workers together."""
         if self.client is not None:
-            return max(1, sum(self.client.nthreads().values()))
+            return max(1, sum(map(int, self.client.nthreads().values())))
         if self.get is get_sync:
             return 1
         pool = getattr(dask.config.get("pool", None), "_max_workers", None)
@@ -495,7 +498,7 @@ class _Scheduler:
 
     def abreast(self, parts: int) -> int:
         """Tasks that this process runs side by side; 0 where workers run them."""
-        return min(parts, self.threads) if self.client is None else 0
+        return 0 if self.client is not None else min(parts, self.threads)
 
     def persist(self, values: Sequence[Delayed], name: str) -> list[Delayed]:
         """The same values, computed and kept where they are."""
