@@ -11,19 +11,20 @@ import argparse
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import dask
 import dask.array as da
-import inputs
 import numpy as np
 from distributed import Client, LocalCluster
 from distributed import wait as loaded
-from harness import write
 from scipy import sparse
 
+import inputs
 from genelin import CCA
 from genelin.kernels.compiled import threads
+from harness import write
 
 OVERHEAD, SPEEDUP = 1.25, 1.6
 
@@ -48,7 +49,7 @@ def in_chunks(X: Any, parts: int) -> da.Array:
     meta = sparse.csr_array((0, 0), dtype=X.dtype) if sparse.issparse(X) else X[:0]
     blocks = [
         da.from_delayed(dask.delayed(X[i:j], traverse=False), (j - i, X.shape[1]), X.dtype, meta)
-        for i, j in zip(cuts[:-1], cuts[1:], strict=True)
+        for i, j in pairwise(cuts.tolist())
     ]
     return da.concatenate(blocks)
 
