@@ -7,7 +7,9 @@ import pytest
 from scipy import sparse
 
 from genelin import CCA, CCALin, Davidson, GeneralizedEigen, TwoView, plan_cca, solvers, top_k_cca
-from genelin.operators import ChunkedRows, Cross, Gram, Part, as_rows
+from genelin.eigen.start import frequent_start
+from genelin.linalg import sin_theta
+from genelin.operators import ChunkedRows, Counter, Cross, Gram, Part, as_rows
 
 
 class InParts:
@@ -56,6 +58,7 @@ def data(kind, n=200, d=(6, 5), seed=0):
         views = [np.where(np.abs(view) > 1, view, 0.0) for view in views]
         if kind == "full":
             views[0][:, 0] = 1e5 + shared[:, 0]
+            views[1][:, 0] = -1e4 + shared[:, 1]
     if kind in ("sparse", "single", "full"):
         views = [sparse.csr_array(view) for view in views]
     if kind == "float32":
@@ -127,6 +130,17 @@ def test_iterations_read_in_order(method, form):
     expected = top_k_cca(X, Y, **settings)
     got = top_k_cca(InParts(X, 600), InParts(Y, 600), method=method, **settings)
     np.testing.assert_allclose(got.correlations, expected.correlations, atol=1e-8)
+
+
+def test_start_from_frequent_features():
+    X, Y = data("sparse", n=1000, d=(30, 20))
+    counter = Counter(data_size=X.nnz + Y.nnz)
+    inside, outside = (
+        frequent_start(TwoView(*views, reg=0.1, form=False), 2, counter)
+        for views in ((X, Y), (InParts(X), InParts(Y)))
+    )
+    for one, other in zip(inside, outside, strict=True):
+        assert sin_theta(one, other, np.eye(len(one))) < 1e-8
 
 
 def test_dense_views_are_read_once():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +11,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.linalg import eigh
+
+from genelin.operators.memory import memory_at_hand
 
 __all__ = ["STOCK", "Profile", "measured", "memory_at_hand"]
 
@@ -39,14 +40,6 @@ class Profile:
 
 
 STOCK = Profile(4e-11, 5e-10, 1.2e-9, 5e-10, 1e-8, 2e-10)  # two cores of a server
-
-
-def memory_at_hand() -> float:
-    """Bytes of memory that are free, inf where the system does not say."""
-    try:
-        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, ValueError, OSError):
-        return float("inf")
 
 
 @cache

@@ -11,6 +11,7 @@ from genelin.eigen.ccalin import canonical_solution
 from genelin.eigen.davidson import Davidson
 from genelin.eigen.dense import sine_bound, status_of
 from genelin.eigen.iteration import Callback, Meter
+from genelin.io.checkpoint import UNKEPT, Journal
 from genelin.linalg import column_norms
 from genelin.linalg.columns import Vector
 from genelin.problems import TwoView
@@ -44,6 +45,7 @@ class WhitenedSVD:
         tol: float = 1e-6,
         rng: np.random.Generator | int | None = 0,
         callback: Callback | None = None,
+        journal: Journal = UNKEPT,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs; there is nothing to call back."""
         if not is_diagonal(problem):
@@ -56,11 +58,11 @@ class WhitenedSVD:
         scaled = problem.S_xy.scaled(x_root, y_root)
         smaller = min(scaled.shape)
         if k + 1 >= smaller:
-            return Davidson()(problem, k, tol, rng, callback)
+            return Davidson()(problem, k, tol, rng, callback, journal)
         try:
             U, sigma, Vt = svds(scaled, k + 1, v0=rng.standard_normal(smaller))
         except ArpackError:
-            return Davidson()(problem, k, tol, rng, callback)
+            return Davidson()(problem, k, tol, rng, callback, journal)
         falling = np.argsort(-sigma)
         U, sigma, V = U[:, falling], sigma[falling], Vt[falling].T
         (U, V), top = (U[:, :k], V[:, :k]), sigma[:k]

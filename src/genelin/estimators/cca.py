@@ -102,6 +102,11 @@ class CCA(
     verbose : int, default=0
         1 shows progress, as a bar where rich is installed and output is a terminal, else a line a
         second; 2 a line for every iteration.
+    checkpoint : folder or `genelin.io.Checkpoint`, default=None
+        Where `fit` keeps the state of its run, as `top_k_cca` does: one folder for one fit at a
+        time. `partial_fit` keeps nothing there, and `save` does not store this setting.
+    resume : bool, default=False
+        Let `fit` continue the run whose state is in `checkpoint`: the same data and settings.
 
     Attributes
     ----------
@@ -171,6 +176,8 @@ class CCA(
         warm_start: bool = False,
         random_state: Any = None,
         verbose: int = 0,
+        checkpoint: Any = None,
+        resume: bool = False,
     ) -> None:
         self.n_components = n_components
         self.reg = reg
@@ -184,6 +191,8 @@ class CCA(
         self.warm_start = warm_start
         self.random_state = random_state
         self.verbose = verbose
+        self.checkpoint = checkpoint
+        self.resume = resume
 
     # --- Learning ------------------------------------------------------------------------------
 
@@ -208,7 +217,8 @@ class CCA(
         x, other = self._training_rows(X, y, sample_weight, fewest=2)
         previous = self.solution_ if self.warm_start and self.__sklearn_is_fitted__() else None
         self.__dict__.pop("_stream", None)
-        return self._learn(self._task(x, other, x.counted), previous)
+        keeping = {"checkpoint": self.checkpoint, "resume": self.resume}
+        return self._learn(self._task(x, other, x.counted), previous, **keeping)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Count another batch of rows, and find the canonical pairs of all rows so far.
@@ -291,7 +301,7 @@ class CCA(
         means, spreads, weighted = (x_mean, y_mean), (x_spread, y_spread), x.weights is not None
         return _Task(x, y, self.center, self.scale, means, spreads, counted, weighted)
 
-    def _learn(self, task: _Task, previous: CCASolution | None) -> Self:
+    def _learn(self, task: _Task, previous: CCASolution | None, **keeping: Any) -> Self:
         """Solve, and copy what was found to attributes."""
         x, y, center, scale, means, spreads, counted, _ = task
         with showing(self.verbose, self.tol) as progress, _in_our_words():
@@ -307,6 +317,7 @@ class CCA(
                 tol=self.tol,
                 rng=self._seed(),
                 callback=progress,
+                **keeping,
             )
             if progress is not None:
                 progress.finish(solution)

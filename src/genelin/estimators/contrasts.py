@@ -12,6 +12,7 @@ import numpy as np
 from genelin.eigen.genelink import fix_signs
 from genelin.eigen.solve import top_k
 from genelin.errors import NotPositiveDefiniteError, RankDeficiencyWarning
+from genelin.io import Checkpoint
 from genelin.linalg import Which, range_basis
 from genelin.linalg.columns import EPS, Block
 from genelin.operators import Gram, Rows, Sum
@@ -80,7 +81,14 @@ class Contrast:
             raise self._singular()
 
     def solve(
-        self, k: int, which: Which, method: Any, tol: float, rng: np.random.Generator
+        self,
+        k: int,
+        which: Which,
+        method: Any,
+        tol: float,
+        rng: np.random.Generator,
+        checkpoint: Checkpoint | None = None,
+        resume: bool = False,
     ) -> EigenSolution:
         """The k directions at the end of the spectrum that `which` names.
 
@@ -90,7 +98,7 @@ class Contrast:
         A, B = _formed(self.signal), _formed(self.noise)
         settings = {"which": which, "method": method, "tol": tol, "rng": rng}
         try:
-            return top_k(A, B, k, **settings)
+            return top_k(A, B, k, **settings, **_kept(checkpoint, resume))
         except NotPositiveDefiniteError as error:
             if self.d > SMALL:
                 raise self._singular() from error
@@ -101,6 +109,8 @@ class Contrast:
                 "for fewer components"
             )
         try:
+            part = None if checkpoint is None else checkpoint.part("range")
+            settings |= _kept(part, resume)
             solution = top_k(Q.T @ (A @ Q), Q.T @ (B @ Q), k, **settings)
         except NotPositiveDefiniteError as error:
             raise self._unbounded() from error
@@ -137,6 +147,12 @@ class Contrast:
             f"a ridge, for example reg={self.suggested_reg:.1g} or shrinkage=0.01, or drop "
             "features that are constant or dependent."
         )
+
+
+def _kept(checkpoint: Checkpoint | None, resume: bool) -> dict[str, Any]:
+    """Settings of `top_k`: one of several runs resumes if it had begun."""
+    begun = checkpoint is not None and checkpoint.exists
+    return {"checkpoint": checkpoint, "resume": resume and begun}
 
 
 def _common_range(A: Sum, B: Sum) -> Block:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import starmap
 from numbers import Integral
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from genelin.errors import RankDeficiencyWarning
+from genelin.errors import CheckpointWarning, RankDeficiencyWarning
 from genelin.estimators.contrasts import (
     Contrast,
     Ridge,
@@ -28,6 +29,7 @@ from genelin.estimators.contrasts import (
 )
 from genelin.estimators.elsewhere import feature_rows, lazy_scores
 from genelin.estimators.scores import projected
+from genelin.io import Checkpoint
 from genelin.linalg import Which
 from genelin.linalg.columns import Block
 from genelin.operators import Rows, kept_elsewhere
@@ -81,6 +83,11 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         As in `top_k`: bound on the residual of every pair.
     random_state : int, RandomState or None, default=None
         Of the random start of iterative methods.
+    checkpoint : folder or `genelin.io.Checkpoint`, default=None
+        Where `fit` keeps the state of its runs, as `top_k` does; several problems (both ends,
+        class pairs) have a folder each within.
+    resume : bool, default=False
+        Let `fit` continue what is in `checkpoint`: the same data and settings.
 
     Attributes
     ----------
@@ -136,6 +143,8 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         method: Any = None,
         tol: float = 1e-8,
         random_state: Any = None,
+        checkpoint: Any = None,
+        resume: bool = False,
     ) -> None:
         self.n_components = n_components
         self.which = which
@@ -146,6 +155,8 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         self.method = method
         self.tol = tol
         self.random_state = random_state
+        self.checkpoint = checkpoint
+        self.resume = resume
 
     def fit(self, X: Any, y: Any = None, *, background: Any = None) -> GeneralizedEigen:
         """Find the directions.
@@ -170,7 +181,8 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         tasks = [(contrast, *end) for contrast in contrasts for end in _ends(self.which, k)]
         for contrast, end, _ in tasks:
             contrast.check(end)
-        self.solution_ = joined(list(starmap(partial(self._solved, rng), tasks)))
+        numbered = [(number, *task) for number, task in enumerate(tasks)]
+        self.solution_ = joined(list(starmap(partial(self._solved, rng), numbered)))
         self.eigenvalues_ = self.solution_.values
         self.components_ = np.ascontiguousarray(self.solution_.vectors.T)
         pairs = [contrast.classes for contrast in contrasts if contrast.classes is not None]
@@ -260,9 +272,12 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return class_pairs(groups, self.classes_.tolist(), ridge, center)
 
     def _solved(
-        self, rng: np.random.Generator, contrast: Contrast, end: Which, count: int
+        self, rng: np.random.Generator, number: int, contrast: Contrast, end: Which, count: int
     ) -> EigenSolution:
-        return contrast.solve(count, end, self.method, self.tol, rng)
+        part = None
+        if self.checkpoint is not None:
+            part = Checkpoint.of(self.checkpoint).part(f"problem-{number}")
+        return contrast.solve(count, end, self.method, self.tol, rng, part, self.resume)
 
     def _forget_classes(self) -> None:
         for name in ("classes_", "class_pairs_"):
@@ -297,11 +312,27 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
                 raise ValueError(f"{name}={value!r} is not known: use one of {', '.join(known)}")
         if not isinstance(self.center, bool | np.bool_ | None):
             raise ValueError(f"center={self.center!r} must be True, False or None")
+        self._check_checkpoint()
         _check_number("reg", self.reg, np.inf)
         if self.shrinkage is not None:
             _check_number("shrinkage", self.shrinkage, 1.0)
             if self.reg != 0:
                 raise ValueError("reg and shrinkage exclude each other: give one of them")
+
+    def _check_checkpoint(self) -> None:
+        if not isinstance(self.resume, bool | np.bool_):
+            raise TypeError(f"resume={self.resume!r} must be True or False")
+        if self.checkpoint is None:
+            if self.resume:
+                raise ValueError("resume=True needs checkpoint=, the folder to resume from")
+            return
+        folder = Path(Checkpoint.of(self.checkpoint).folder)
+        if self.resume and not any(folder.glob("problem-*")):
+            warnings.warn(
+                f"resume=True, but there is no checkpoint in {str(folder)!r}: starting anew",
+                CheckpointWarning,
+                stacklevel=4,
+            )
 
     def _check_classes(self) -> None:
         count = len(self.classes_)

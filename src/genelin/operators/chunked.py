@@ -21,6 +21,24 @@ __all__ = ["ChunkedRows", "paired"]
 SAMPLE = 2000  # rows from which products of sparse rows are counted
 
 
+@dataclass(frozen=True)
+class _Adjustment:
+    """What happens to sparse rows on the way: columns chosen, entries shifted, precision."""
+
+    columns: NDArray[np.intp] | None = None
+    shift: Vector | None = None
+    dtype: np.dtype[Any] | None = None
+
+    def __call__(self, X: Any) -> Any:
+        X = X if self.columns is None else X[:, self.columns]
+        data = X.data if self.shift is None else X.data - self.shift[X.indices]
+        data = data if self.dtype is None else data.astype(self.dtype, copy=False)
+        return sparse.csr_array((data, X.indices, X.indptr), shape=X.shape, copy=False)
+
+
+Adjustments = tuple[_Adjustment, ...]
+
+
 class ChunkedRows(Rows):
     """Rows of a `RowSource`, with the moments of `Rows`; nothing of their number is kept.
 
@@ -42,8 +60,10 @@ class ChunkedRows(Rows):
 
     at_hand = False
 
-    def __init__(self, source: RowSource, weights: Vector | None = None) -> None:
-        self.source, self.weights = source, weights
+    def __init__(
+        self, source: RowSource, weights: Vector | None = None, adjusted: Adjustments = ()
+    ) -> None:
+        self.source, self.weights, self._adjusted = source, weights, adjusted
         self.shape = source.shape
         self.n, self.d = self.shape
         self.is_sparse, self.stored = source.is_sparse, source.stored
@@ -63,14 +83,22 @@ class ChunkedRows(Rows):
     @property
     def dtype(self) -> np.dtype[Any]:
         """Of the rows."""
-        return self.source.dtype
+        dtypes = [adjust.dtype for adjust in self._adjusted if adjust.dtype is not None]
+        return dtypes[-1] if dtypes else self.source.dtype
+
+    def _with(self, adjust: _Adjustment) -> ChunkedRows:
+        """The same rows, adjusted on the way."""
+        return ChunkedRows(self.source, self.weights, (*self._adjusted, adjust))
 
     def summed(self, task: Task, other: Rows | None = None, columns: int = 1) -> tuple[Any, ...]:
         """What `task` makes of all rows of this data set, and of another one's beside them."""
-        beside = None
-        if other is not None and other is not self:
-            beside = other.source if isinstance(other, ChunkedRows) else None
-            beside = self.source.beside(other.matrix) if beside is None else beside
+        beside, also = None, Adjustments()
+        if isinstance(other, ChunkedRows) and other is not self:
+            beside, also = other.source, other._adjusted
+        elif other is not None and other is not self:
+            beside = self.source.beside(other.matrix)
+        if self._adjusted or also:
+            task = _AdjustedTask(task, self._adjusted, also)
         return self.source.summed(task, beside, self.weights, columns)
 
     @cached_property
@@ -147,7 +175,7 @@ class ChunkedRows(Rows):
         far = (self.mean**2 > 100 * self.variance) & (self.frequencies == self.n) & ~self.constant
         if not far.any():
             return None
-        return ChunkedRows(_Adjusted(self.source, np.where(far, self.mean, 0.0)), self.weights)
+        return self._with(_Adjustment(shift=np.where(far, self.mean, 0.0)))
 
     @property
     def lowered(self) -> Rows:
@@ -156,7 +184,7 @@ class ChunkedRows(Rows):
 
     @cached_property
     def _single(self) -> Rows:
-        twin = ChunkedRows(_Adjusted(self.source, None, np.dtype(np.float32)), self.weights)
+        twin = self._with(_Adjustment(dtype=np.dtype(np.float32)))
         twin.__dict__.update(
             {name: self.__dict__[name] for name in ("_survey", "near_mean") if name in vars(self)}
         )
@@ -164,20 +192,28 @@ class ChunkedRows(Rows):
 
     def weighted(self, weights: Vector) -> Rows:
         """The same rows with weights."""
-        return ChunkedRows(self.source, weights)
+        return ChunkedRows(self.source, weights, self._adjusted)
 
     def taken(self, rows: NDArray[np.integer[Any]]) -> Rows:
         """Some of the rows, in the order given, in memory."""
         order, back = np.unique(np.asarray(rows, dtype=np.int64), return_inverse=True)
-        matrix = self.source.taken(order)
+        matrix = _adjusted(self.source.taken(order), self._adjusted)
         if not np.array_equal(back, np.arange(len(order))):
             matrix = matrix[back]
         return Rows(matrix, None if self.weights is None else self.weights[rows])
 
+    def columns(self, chosen: NDArray[np.intp]) -> Rows:
+        """Some of the columns of sparse rows, in the order given."""
+        part = self._with(_Adjustment(columns=chosen))
+        part.d, part.shape = len(chosen), (self.n, len(chosen))
+        part.stored = int(self.frequencies[chosen].sum())
+        return part
+
     def selected(self, chosen: NDArray[np.bool_]) -> Rows:
         """The rows that are chosen: those that are not stay where they are, with weight zero."""
         weights = chosen if self.weights is None else chosen * self.weights
-        return ChunkedRows(self.source, weights / max(float(np.mean(weights)), 1e-300))
+        weights = weights / max(float(np.mean(weights)), 1e-300)
+        return ChunkedRows(self.source, weights, self._adjusted)
 
     def pairs_with(self, other: Rows) -> float:
         """Multiplications to form XᵀY, from some of the rows."""
@@ -279,56 +315,23 @@ class _Nonfinite(Task):
         return ([(part.start + row, column, value)],)
 
 
-class _Adjusted:
-    """A source whose stored entries are shifted by columns, or brought to another precision."""
-
-    def __init__(
-        self, source: RowSource, shift: Vector | None, dtype: np.dtype[Any] | None = None
-    ) -> None:
-        self.source, self.shift = source, shift
-        self.shape, self.is_sparse, self.stored = source.shape, source.is_sparse, source.stored
-        self.dtype, self.name = source.dtype if dtype is None else dtype, source.name
-
-    def summed(
-        self,
-        task: Task,
-        other: RowSource | None = None,
-        weights: Vector | None = None,
-        columns: int = 1,
-    ) -> tuple[Any, ...]:
-        """The sums of the source, whose parts are adjusted on the way."""
-        beside = other.source if isinstance(other, _Adjusted) else other
-        shifts = self.shift, other.shift if isinstance(other, _Adjusted) else None
-        dtypes = self.dtype, self.dtype if other is None else other.dtype
-        return self.source.summed(_AdjustedTask(task, shifts, dtypes), beside, weights, columns)
-
-    def taken(self, rows: NDArray[np.int64]) -> Any:
-        """Some rows, adjusted."""
-        return _adjusted(self.source.taken(rows), self.shift, self.dtype)
-
-    def beside(self, matrix: Any) -> RowSource:
-        """A matrix in memory with as many rows."""
-        return self.source.beside(matrix)
-
-
 @dataclass(frozen=True)
 class _AdjustedTask(Task):
+    """A task on parts that are adjusted first."""
+
     task: Task
-    shifts: tuple[Vector | None, Vector | None]
-    dtypes: tuple[np.dtype[Any], np.dtype[Any]]
+    x: Adjustments
+    y: Adjustments
 
     def __call__(self, part: Part) -> tuple[Any, ...]:
-        x, y = (
-            None if X is None else _adjusted(X, shift, dtype)
-            for X, shift, dtype in zip((part.x, part.y), self.shifts, self.dtypes, strict=True)
-        )
-        return self.task(replace(part, x=x, y=y))
+        y = None if part.y is None else _adjusted(part.y, self.y)
+        return self.task(replace(part, x=_adjusted(part.x, self.x), y=y))
 
     def merge(self, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
         return self.task.merge(a, b)
 
 
-def _adjusted(X: Any, shift: Vector | None, dtype: np.dtype[Any]) -> Any:
-    data = X.data if shift is None else X.data - shift[X.indices]
-    parts = (data.astype(dtype, copy=False), X.indices, X.indptr)
-    return sparse.csr_array(parts, shape=X.shape, copy=False)
+def _adjusted(X: Any, adjustments: Adjustments) -> Any:
+    for adjust in adjustments:
+        X = adjust(X)
+    return X

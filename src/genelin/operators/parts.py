@@ -163,6 +163,33 @@ class RowSource(Protocol):
     is_sparse : whether parts are CSR.
     stored : numbers that are stored.
     name : what messages call it.
+
+    Examples
+    --------
+    Whatever has these attributes and methods can be fitted, as the value of a method
+    `row_source()`; here rows that are made when they are asked for:
+
+    >>> import numpy as np
+    >>> from genelin import top_k_cca
+    >>> class Made:
+    ...     dtype, is_sparse, name = np.dtype(np.float64), False, "made rows"
+    ...     shape, stored = (1000, 3), 3000
+    ...     def __init__(self, seed):
+    ...         self.seed = seed
+    ...     def row_source(self):
+    ...         return self
+    ...     def taken(self, rows):
+    ...         return np.cos(np.outer(rows, np.arange(1, 4)) + self.seed)
+    ...     def summed(self, task, other=None, weights=None, columns=1):
+    ...         total = None
+    ...         for start in range(0, 1000, 250):
+    ...             rows = np.arange(start, start + 250)
+    ...             y = None if other is None else other.taken(rows)
+    ...             found = task(Part(start, self.taken(rows), y))
+    ...             total = found if total is None else task.merge(total, found)
+    ...         return total
+    >>> top_k_cca(Made(0.0), Made(0.4), k=2).correlations.round(3).tolist()
+    [0.922, 0.921]
     """
 
     shape: tuple[int, int]

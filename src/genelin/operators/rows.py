@@ -192,6 +192,10 @@ class Rows:
         """Some of the rows, in the order given."""
         return Rows(self.matrix[rows], None if self.weights is None else self.weights[rows])
 
+    def columns(self, chosen: NDArray[np.intp]) -> Rows:
+        """Some of the columns of sparse rows, in the order given."""
+        return Rows(self.matrix[:, chosen], self.weights)
+
     def selected(self, chosen: NDArray[np.bool_]) -> Rows:
         """The rows that are chosen, as rows of their own."""
         return self.taken(np.flatnonzero(chosen))
