@@ -8,10 +8,11 @@ from scipy import sparse
 
 from chunks import in_chunks, shared_factors
 from genelin import CCA, CCALin, GeneralizedEigen, datasets, solvers, top_k, top_k_cca
-from genelin.kernels.compiled import at_most, threads
+from genelin.kernels.compiled import threads
 from genelin.operators import Cross, Gram, as_rows, distributed
 from genelin.operators.distributed import dask_rows
 from genelin.operators.parts import Task
+from genelin.threads import at_most
 
 
 @pytest.fixture(scope="module")

@@ -61,7 +61,7 @@ def lazy_scores(
 def _names(X: Any) -> Any:
     """Names of columns, where all of them are strings."""
     columns = getattr(X, "columns", getattr(X, "column_names", None))
-    if columns is None or not all(isinstance(name, str) for name in columns):
+    if isinstance(X, Rows) or columns is None or not all(isinstance(name, str) for name in columns):
         return None
     return np.asarray(columns, dtype=object)
 

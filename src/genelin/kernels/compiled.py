@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -14,16 +12,9 @@ from typing import Any
 import numpy as np
 from numba import get_num_threads, njit
 
-__all__ = [
-    "at_most",
-    "balanced",
-    "compiled",
-    "equal",
-    "exactly",
-    "in_threads",
-    "inlined",
-    "threads",
-]
+from genelin.threads import kernel_limit
+
+__all__ = ["balanced", "compiled", "equal", "exactly", "in_threads", "inlined", "threads"]
 
 
 LOOSELY = {"reassoc", "contract", "arcp", "nsz"}
@@ -50,29 +41,14 @@ def inlined(function):
     return njit(nogil=True, error_model="numpy", fastmath=LOOSELY, forceinline=True)(function)
 
 
-_here = threading.local()  # `limit` of kernels that are called from this thread
-
-
 def threads() -> int:
-    """Threads of kernels: NUMBA_NUM_THREADS, or what numba.set_num_threads said before."""
-    return min(_all(), getattr(_here, "limit", _all()))
+    """Threads of kernels: NUMBA_NUM_THREADS or what numba.set_num_threads said, or a limit here."""
+    return kernel_limit(_all())
 
 
 @cache
 def _all() -> int:
     return int(get_num_threads())
-
-
-@contextmanager
-def at_most(count: int) -> Iterator[None]:
-    """Kernels that this thread calls use so many threads at most: others work beside it."""
-    before = vars(_here).copy()
-    _here.limit = min(count, threads())
-    try:
-        yield
-    finally:
-        vars(_here).clear()
-        vars(_here).update(before)
 
 
 @cache

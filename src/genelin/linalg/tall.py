@@ -6,71 +6,13 @@ BLAS shares such products out badly, and its threads wait for each other in a bu
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from functools import cache
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
 from genelin.linalg.columns import LARGE, Block
 
-__all__ = ["blas_at_most", "one_blas_thread", "subtract_product", "tall_dot", "tall_times"]
-
-
-@cache
-def _controller() -> Any:
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
-
-
-def one_blas_thread() -> AbstractContextManager[Any]:
-    """BLAS on one thread, so that pieces of a product can run side by side."""
-    limits: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
-    return limits
-
-
-class _Limit:
-    """What BLAS is limited to while some threads of this process ask for it."""
-
-    def __init__(self) -> None:
-        self.lock, self.inside = threading.Lock(), 0
-        self.limits: Any = None  # of threadpoolctl, where BLAS had more
-
-
-_limit = _Limit()
-
-
-@contextmanager
-def blas_at_most(count: int) -> Iterator[None]:
-    """BLAS on so many threads at most, in the whole process, until the last one has left.
-
-    Threads that work side by side enter and leave in any order: the first one sets the limit,
-    the last one restores what was before.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> with blas_at_most(1):
-    ...     float(np.ones(2) @ np.ones(2))
-    2.0
-    """
-    with _limit.lock:
-        if _limit.inside == 0:
-            wide = any(
-                pool["num_threads"] > count for pool in _controller().select(user_api="blas").info()
-            )
-            _limit.limits = _controller().limit(limits=count, user_api="blas") if wide else None
-        _limit.inside += 1
-    try:
-        yield
-    finally:
-        with _limit.lock:
-            _limit.inside -= 1
-            if _limit.inside == 0 and _limit.limits is not None:
-                _limit.limits.restore_original_limits()
+__all__ = ["subtract_product", "tall_dot", "tall_times"]
 
 
 def tall_dot(U: Block, V: Block) -> Block:

@@ -87,7 +87,9 @@ class ChunkedRows(Rows):
         return dtypes[-1] if dtypes else self.source.dtype
 
     def _with(self, adjust: _Adjustment) -> ChunkedRows:
-        """The same rows, adjusted on the way."""
+        """The same rows, adjusted once where the source keeps them, or else on the way."""
+        if hasattr(self.source, "mapped"):
+            return ChunkedRows(self.source.mapped(adjust), self.weights, self._adjusted)
         return ChunkedRows(self.source, self.weights, (*self._adjusted, adjust))
 
     def summed(self, task: Task, other: Rows | None = None, columns: int = 1) -> tuple[Any, ...]:

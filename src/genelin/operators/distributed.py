@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
-from copy import deepcopy
+from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
@@ -25,9 +25,9 @@ from scipy import sparse
 from tlz import partition_all
 
 from genelin.linalg.columns import Block, Vector
-from genelin.linalg.tall import blas_at_most
 from genelin.operators.convert import as_numbers, refuse_dtype
 from genelin.operators.parts import Part, RowSource, Task
+from genelin.threads import at_most
 
 __all__ = ["DaskRows", "dask_rows", "is_table", "lazily_projected"]
 
@@ -164,6 +164,16 @@ class DaskRows:
         return DaskRows(
             [delayed(piece, f"{name}-{uuid4().hex}", traverse=False) for piece in pieces], name
         )
+
+    def mapped(self, change: Callable[[Any], Any]) -> DaskRows:
+        """The same rows with every part changed, once, and kept as well."""
+        held, twin = self._held, copy(self)
+        changed = [delayed(_changed, pure=False)(part, self._side, change) for part in held.parts]
+        parts, facts = _persisted(changed, self.name, held.scheduler)
+        twin._held, twin._side = _Held(parts, held.starts, held.scheduler), "x"
+        twin.dtype, twin.shape = facts[0].dtype, (self.shape[0], facts[0].columns)
+        twin.stored, twin._size = (sum(column) for column in list(zip(*facts, strict=True))[-2:])
+        return twin
 
     def _met(self, other: Any) -> DaskRows:
         """The other source, once its parts are beside the parts of this one."""
@@ -404,6 +414,10 @@ def _bytes(X: Any) -> int:
     return int(X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)
 
 
+def _changed(part: _Kept, side: str, change: Callable[[Any], Any]) -> _Kept:
+    return _Kept(0, change(getattr(part, side)))
+
+
 def _stacked(blocks: Sequence[Any]) -> Any:
     if len(blocks) == 1:
         return blocks[0]
@@ -430,7 +444,7 @@ def _applied(task: Task, part: _Kept, start: int, view: _View, abreast: int) -> 
     """The task on one part, on a thread's share of the cores."""
     y = None if view.y is None or view.y == view.x else getattr(part, view.y)
     shown = Part(start, getattr(part, view.x), y, part.weights if view.weighted else None)
-    with _share_of_cores(abreast):
+    with at_most(_share(abreast)):
         return task(shown)
 
 
@@ -447,18 +461,13 @@ def _projected(X: Any, P: Block, shift: Vector) -> Any:
 # --- Threads -------------------------------------------------------------------------------------
 
 
-@contextmanager
-def _share_of_cores(abreast: int) -> Iterator[None]:
-    """BLAS and kernels on the cores of this process, divided by its tasks side by side.
+def _share(abreast: int) -> int:
+    """Threads for a task: the cores of this process, divided by its tasks side by side.
 
     The cores are those of OMP_NUM_THREADS, which Dask's nannies set to 1, or all.
     """
-    from genelin.kernels.compiled import at_most
-
     cores = min(CPU_COUNT, int(os.environ.get("OMP_NUM_THREADS") or CPU_COUNT))
-    share = max(1, cores // _tasks_here(abreast))
-    with blas_at_most(share), at_most(share):
-        yield
+    return int(max(1, cores // _tasks_here(abreast)))
 
 
 def _tasks_here(abreast: int) -> int:
