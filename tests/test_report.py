@@ -23,6 +23,7 @@ from genelin import (
     top_k,
     top_k_cca,
 )
+from genelin.io import open_rows
 from genelin.report import write_figures, write_report
 from genelin.report.reproduce import snippet
 from genelin.report.scores import MOST_POINTS, drawn_scores, held_out_correlations
@@ -40,7 +41,7 @@ HOSTILE = [
     "{{ 7 * 7 }}",
     "$$\\alpha$$",
     "$x_{$ \\u2028 \u2028",
-    "\x00\ud7ff\U0001f9ea" + "x" * 300,
+    "\x00\ud800\U0001f9ea" + "x" * 300,
 ]
 
 
@@ -261,6 +262,18 @@ def test_names_come_from_where_they_are_known(tmp_path, digits):
     assert "twin" in written(tmp_path, cca, x_names=["twin"] * 32).text
 
 
+def test_rows_on_disk_are_sampled_with_their_names(tmp_path, digits):
+    pd, _ = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    for name, view in (("left", digits.X), ("right", digits.Y)):
+        columns = [f"{name} {j}" for j in range(32)]
+        pd.DataFrame(view, columns=columns).to_parquet(tmp_path / f"{name}.parquet")
+    X, y = (open_rows(tmp_path / f"{name}.parquet") for name in ("left", "right"))
+    cca = CCA(2, reg=0.1).fit(X, y)
+    page = written(tmp_path, cca, X=X, y=y, held_out=(X, y))
+    for text in ("left 1", "right 1", "left.parquet", "All 1,797 rows."):
+        assert text in page.text
+
+
 # --- Sizes and samples ---------------------------------------------------------------------------
 
 
@@ -306,6 +319,10 @@ def test_scores_are_those_of_a_sample(digits):
         ({"y_names": ["a"]}, "y_names has 1 names for 32 features"),
         ({"held_out": [0.1, 0.2]}, "held_out must be a pair .* or 6 correlations"),
         ({"held_out": [np.nan] * 6}, "held_out must be a pair"),
+        ({"plan": "dense"}, "plan is a str: give that of plan_cca"),
+        ({"settings": "-k 6"}, "settings is a str: give a dict"),
+        ({"data": [1]}, "data is a list: give a dict"),
+        ({"timings": 3.0}, "timings is a float: give a dict"),
     ],
 )
 def test_bad_input_is_named_and_nothing_is_written(tmp_path, digits, options, message):

@@ -22,6 +22,7 @@ from selenium.webdriver.support.ui import Select  # noqa: E402
 
 SCRIPT = "<script>window.harmed = true; alert(1)</script>"
 IMAGE = "<img src=x onerror='window.harmed = true; alert(1)'>"
+LOADED = "return performance.getEntriesByType('navigation')[0].loadEventEnd"
 READY = "return document.documentElement.dataset.ready"
 
 # Nodes of the page, those in the shadow trees of Bokeh too; models of charts by their names.
@@ -33,7 +34,7 @@ const all = (node) => [node, ...inside(node).flatMap(all)];
 const model = (name) => Bokeh.documents.map((d) => d.get_model_by_name(name)).find((m) => m);
 const figure = model(arguments[0]);
 """
-CHART_TEXT = HELP + "return text(document.getElementById(`chart-${arguments[0]}`));"
+TIPS = HELP + "return [...document.querySelectorAll('.bk-Tooltip')].map(text).join(' ');"
 PLACE = (
     HELP
     + """
@@ -42,7 +43,8 @@ const scatter = figure.renderers.find((renderer) => renderer.glyph.type === "Sca
 const { data } = scatter.data_source, { x, y } = scatter.glyph;
 view.el.scrollIntoView({block: "center"});
 const canvas = view.canvas_view.el.getBoundingClientRect(), { x_scale, y_scale } = view.frame;
-return [canvas.left + x_scale.compute(data[x.field][0]), canvas.top + y_scale.compute(data[y.field][0])];
+const [left, top] = [x_scale.compute(data[x.field][0]), y_scale.compute(data[y.field][0])];
+return [canvas.left + left, canvas.top + top];
 """
 )
 RANGE = HELP + "return [figure.x_range.start, figure.x_range.end];"
@@ -56,7 +58,8 @@ return [x.axis_label, y.axis_label, y.axis_label_text_color];
 FOCUS_TOOL = (
     HELP
     + """
-const buttons = all(document.getElementById(`chart-${arguments[0]}`)).filter((n) => n.tabIndex === 0);
+const chart = document.getElementById(`chart-${arguments[0]}`);
+const buttons = all(chart).filter((n) => n.tabIndex === 0 && n.className.includes("Button"));
 const button = buttons.find((n) => all(n).some((m) => m.className?.includes?.(arguments[1])));
 button.focus();
 """
@@ -152,16 +155,19 @@ def large(tmp_path_factory):
 
 def test_a_large_report_opens_fast_and_alone(browser, large):
     assert large.stat().st_size < 5e6
-    seconds = []
-    for _ in range(5):  # the machine may be busy
+    browser.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
+    shown, drawn = [], []
+    for _ in range(5):  # another process may be in the way
         opened(browser, large)
         assert complaints(browser) == []
         assert requested(browser) == [large.as_uri()]
-        mark = "return performance.getEntriesByName('ready')[0].startTime"
-        seconds.append(browser.execute_script(mark) / 1000)
-        if seconds[-1] < 2:
+        shown.append(browser.execute_script(LOADED) / 1000)
+        metrics = browser.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
+        drawn += [part["value"] for part in metrics if part["name"] == "TaskDuration"]
+        if max(shown[-1], drawn[-1]) < 2:
             break
-    assert min(seconds) < 2
+    assert min(shown) < 2  # seconds to all text and tables
+    assert min(drawn) < 2  # of computing, until all charts are drawn
 
 
 def test_names_do_nothing(browser, large):
@@ -199,14 +205,13 @@ def test_pickers_work_from_the_keyboard(browser, large):
     assert complaints(browser) == []
 
 
-@pytest.mark.parametrize(
-    ("figure", "words"), [("values", "held-out"), ("convergence", "passes"), ("scores", "row")]
-)
-def test_points_tell_what_they_are(browser, large, figure, words):
+def test_points_tell_what_they_are(browser, large):
     opened(browser, large)
-    assert words not in browser.execute_script(CHART_TEXT, figure)
-    hover(browser, figure)
-    until(lambda: words in browser.execute_script(CHART_TEXT, figure))
+    for figure, words in (("values", "held-out"), ("convergence", "passes"), ("scores", "row")):
+        assert words not in browser.execute_script(TIPS, figure)
+        hover(browser, figure)
+        until(lambda figure=figure, words=words: words in browser.execute_script(TIPS, figure))
+    assert complaints(browser) == []
 
 
 def test_charts_are_zoomed_from_the_keyboard(browser, large):
@@ -259,7 +264,7 @@ def test_classes_are_text_when_hovered(browser, tmp_path):
     path = write_report(tmp_path / "classes.html", fitted, X=iris.data, y=labels)
     opened(browser, path)
     hover(browser, "scores")
-    until(lambda: IMAGE in browser.execute_script(CHART_TEXT, "scores"))
+    until(lambda: IMAGE in browser.execute_script(TIPS, "scores"))
     assert SCRIPT in browser.find_element(By.CLASS_NAME, "legend").text
     assert browser.execute_script("return window.harmed") is None
     assert complaints(browser) == []

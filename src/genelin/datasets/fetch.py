@@ -6,7 +6,9 @@ import hashlib
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
@@ -24,6 +26,7 @@ __all__ = [
     "download",
     "fetch",
     "find",
+    "only_in",
 ]
 
 Progress = Callable[[int, int | None], Any]
@@ -74,6 +77,26 @@ def cache_folder() -> Path:
     return base / "genelin"
 
 
+_ONLY: ContextVar[Path | None] = ContextVar("_ONLY", default=None)
+
+
+@contextmanager
+def only_in(folder: Path) -> Iterator[None]:
+    """Look for files in this folder and nowhere else, for as long as the context lasts.
+
+    Examples
+    --------
+    >>> with only_in(Path("data")):
+    ...     data_folders()
+    [...Path('data')]
+    """
+    token = _ONLY.set(folder)
+    try:
+        yield
+    finally:
+        _ONLY.reset(token)
+
+
 def data_folders() -> list[Path]:
     """Where files are looked for, in this order: GENELIN_DATA, then the cache.
 
@@ -82,6 +105,9 @@ def data_folders() -> list[Path]:
     >>> data_folders()[-1] == cache_folder()
     True
     """
+    only = _ONLY.get()
+    if only is not None:
+        return [only]
     named = os.environ.get("GENELIN_DATA")
     if not named:
         return [cache_folder()]

@@ -174,7 +174,8 @@ class _Described(Rows):
     @property
     def dtype(self) -> np.dtype[Any]:
         """Of the rows."""
-        return np.dtype(self._dtype)
+        dtype: np.dtype[Any] = self._dtype
+        return dtype
 
     @property
     def single(self) -> bool:

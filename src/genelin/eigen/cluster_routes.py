@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
-
-from threadpoolctl import threadpool_info
 
 from genelin.eigen.cluster import GROUP, ClusterSpec, DataSpec
 from genelin.eigen.davidson import Davidson
@@ -145,22 +142,14 @@ def _bytes(moment: Moment, problem: TwoView) -> float:
 
 def _on_cores(profile: Profile, cores: int) -> Profile:
     """Speeds with so many cores: kernels share their rows out, and grow with their number."""
-    kernels, blas = _threads()
-    busy = min(cores, BUSY)
+    kernels, blas, busy = profile.threads, profile.blas_threads, min(cores, BUSY)
     return Profile(
         multiply=profile.multiply * blas / cores,
-        decompose=profile.decompose * blas / max(busy, blas),
+        decompose=profile.decompose * min(blas, BUSY) / busy,
         sweep=profile.sweep * kernels / cores,
         entry=profile.entry * kernels / cores,
         form=profile.form / cores,
         touch=profile.touch / busy,
+        threads=cores,
+        blas_threads=cores,
     )
-
-
-def _threads() -> tuple[int, int]:
-    """Those of kernels and of BLAS here, with which the profile was measured."""
-    from genelin.kernels.compiled import threads
-
-    libraries: list[dict[str, Any]] = threadpool_info()
-    counts = [int(lib["num_threads"]) for lib in libraries if lib.get("user_api") == "blas"]
-    return threads(), max(counts, default=1)

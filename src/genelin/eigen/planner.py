@@ -34,6 +34,7 @@ __all__ = [
     "decomposing",
     "duration",
     "forming",
+    "in_bytes",
     "moment_of",
     "moment_pairs",
     "planned",
@@ -161,8 +162,8 @@ class Plan:
                 for name, size in zip(("workers", "client"), sizes, strict=False)
                 if size > self.cluster.memory
             ]
-            reason = f"the {' and the '.join(short)} lack memory; {reason}" if short else reason
-        return f"{route.seconds:.2g}", f"{route.passes:.3g}", *map(_bytes, sizes), reason
+            reason = f"too little memory: {', '.join(short)}; {reason}" if short else reason
+        return f"{route.seconds:.2g}", f"{route.passes:.3g}", *map(in_bytes, sizes), reason
 
 
 def planned(problem: Pencil | TwoView, k: int, profile: Profile, steps: int | None = None) -> Plan:
@@ -408,11 +409,12 @@ def duration(seconds: float) -> str:
     """
     for length, unit in ((86400.0, "d"), (3600.0, "h")):
         if seconds >= 2 * length:
-            return f"{seconds / length:.2g} {unit}"
+            return f"{seconds / length:.{0 if seconds >= 10 * length else 1}f} {unit}"
     return f"{seconds:.2g} s" if seconds < 100 else f"{seconds:.0f} s"
 
 
-def _bytes(count: float) -> str:
+def in_bytes(count: float) -> str:
+    """A number of bytes in the unit that suits it."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000:
             return f"{count:.0f} {unit}"

@@ -6,22 +6,23 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.linalg import svd
+from scipy.linalg import eigh, svd
 
 from genelin import measures
-from genelin.datasets import Views
+from genelin.datasets import KnownPencil, Views
 from genelin.eigen.planner import best_route
 from genelin.errors import ConvergenceWarning
 from genelin.linalg import orthonormalise
 from genelin.linalg.columns import Block, Vector
-from genelin.problems import TwoView
-from genelin.results import CCASolution, Record
+from genelin.problems import Pencil, TwoView
+from genelin.results import CCASolution, Cost, EigenSolution, Record, Status
 
 __all__ = ["Point", "RunRecord", "read_records", "record_run", "write_records"]
 
@@ -33,6 +34,7 @@ class Point:
     Attributes
     ----------
     iteration, flops, passes, seconds, residual : as in `Record`; measuring takes no seconds.
+    inner : steps of the linear solver so far, summed over both views.
     tcc, pcc : total and proportion of correlation captured.
     sin_theta_x, sin_theta_y : to the true canonical spaces.
     sin_theta_b : of the 2k-dimensional space of the block pair; of a method that keeps pairs, of
@@ -48,6 +50,7 @@ class Point:
     """
 
     iteration: int
+    inner: int
     flops: float
     passes: float
     seconds: float
@@ -66,11 +69,12 @@ class RunRecord:
     Attributes
     ----------
     dataset : its name.
-    problem : n, d1, d2, nonzeros, k, reg, center, tol.
+    problem : n, d1, d2, nonzeros, k, reg, center, tol, and what else is known of it.
     method, settings : the name of the method, and what it was given.
     seed : of the run.
     points : the trace.
-    status, residual, sin_theta_bound : how it ended.
+    status, residual, sin_theta_bound : how it ended; "stopped by the callback", and 1 for the
+        bound, where it was told to end.
     cost : passes, applications, flops, seconds of all, its certificate included.
     best : the TCC of the exact answer.
 
@@ -112,6 +116,9 @@ def record_run(
     seed: int = 0,
     exact: CCASolution | None = None,
     every: int = 1,
+    growth: float = 1.0,
+    until: Callable[[Point], bool] | None = None,
+    facts: Mapping[str, Any] | None = None,
 ) -> RunRecord:
     """Run a method on a data set, and measure what it has at every record of its trace.
 
@@ -123,6 +130,9 @@ def record_run(
     seed : of the run.
     exact : the true answer; None solves for it with the default method, to 1e-8.
     every : measure every so many records, and the last.
+    growth : and only when flops have grown by this factor since the last time.
+    until : end a run when a point meets this, without the certificate of an answer.
+    facts : what else is known of the problem, such as its condition number; goes on record.
 
     Examples
     --------
@@ -133,33 +143,113 @@ def record_run(
     True
     """
     problem = TwoView(views.X, views.Y, reg, center, form=form)
-    truth = _exact(problem, k) if exact is None else exact
-    watch = _Watch(TwoView(problem.X, problem.Y, reg, center), k, truth, every)
+    truth = exact_answer(problem, k) if exact is None else exact
+    watch = _Watch(
+        partial(_measured, TwoView(problem.X, problem.Y, reg, center), k, truth),
+        (every, growth),
+        until,
+    )
     if method is None:
         route = best_route(problem, k)
         problem, method = route.problem, route.method
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the status is on record
-        solution = method(problem, k, tol, np.random.default_rng(seed), watch)
-    watch.finish(solution)
+    ended = _ending(method, problem, k, tol, seed, watch)
     x, y = problem.X, problem.Y
     described = {"n": x.n, "d1": x.d, "d2": y.d, "nonzeros": x.stored + y.stored, "k": k}
+    described |= {"reg": list(problem.regs), "center": center, "tol": tol}
     return RunRecord(
         dataset=views.name,
-        problem=described | {"reg": list(problem.regs), "center": center, "tol": tol},
+        problem=described | dict(facts or {}),
         method=type(method).__name__,
         settings=_settings(method),
         seed=seed,
         points=tuple(watch.points),
-        status=solution.status.label,
-        residual=float(solution.residuals.max()),
-        sin_theta_bound=float(solution.sin_theta_bound),
-        cost=asdict(replace(solution.cost, seconds=solution.cost.seconds - watch.busy)),
         best=float(truth.correlations.sum()),
+        **ended,
     )
 
 
-def _exact(problem: TwoView, k: int) -> CCASolution:
+def record_pencil(
+    known: KnownPencil,
+    method: Any = None,
+    *,
+    k: int,
+    tol: float = 1e-8,
+    seed: int = 0,
+    until: Callable[[Point], bool] | None = None,
+    facts: Mapping[str, Any] | None = None,
+) -> RunRecord:
+    """Run a method on a pencil whose eigenvectors are known, and measure its angle to them.
+
+    On record TCC is the sum of |θ|, PCC its share of the exact one, and all sines are that of θ.
+    The default, None, leaves one point: its answer.
+
+    Examples
+    --------
+    >>> from genelin import GenELinK
+    >>> from genelin.datasets import pencil
+    >>> run = record_pencil(pencil(20, k=2, kappa=10.0, rho=0.3), GenELinK(), k=2)
+    >>> run.status, bool(run.points[-1].sin_theta_b < 1e-6)
+    ('converged', True)
+    """
+    problem = Pencil(known.A, known.B)
+    V, exact = known.vectors[:, :k], float(np.abs(known.values[:k]).sum())
+
+    def measured(W: Block) -> tuple[float, ...]:
+        sine, found = measures.sin_theta(W, V, problem.B), float(np.abs(_ritz(problem, W)).sum())
+        return found, found / exact, sine, sine, sine
+
+    watch = _Watch(measured, (1, 1.0), until)
+    chosen = best_route(problem, k).method if method is None else method
+    ended = _ending(chosen, problem, k, tol, seed, watch)
+    described = {"d": problem.d, "k": k, "kappa": known.kappa, "rho": known.rho(k), "tol": tol}
+    return RunRecord(
+        dataset="pencil",
+        problem=described | dict(facts or {}),
+        method=type(chosen).__name__,
+        settings=_settings(chosen),
+        seed=seed,
+        points=tuple(watch.points),
+        best=exact,
+        **ended,
+    )
+
+
+def _ritz(problem: Pencil, W: Block) -> Vector:
+    """Ritz values of a span."""
+    return np.asarray(eigh(W.T @ (problem.A @ W), W.T @ (problem.B @ W), eigvals_only=True))
+
+
+class _Reached(Exception):  # noqa: N818 - not an error
+    """Ends a run that is as good as asked for."""
+
+
+def _ending(
+    method: Any, problem: TwoView | Pencil, k: int, tol: float, seed: int, watch: _Watch
+) -> dict[str, Any]:
+    """Run the method to its end; status, residual, bound and cost."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the status is on record
+            solution = method(problem, k, tol, np.random.default_rng(seed), watch)
+    except _Reached:
+        last = watch.points[-1]
+        spent = Cost(last.passes, watch.applications, last.flops, last.seconds)
+        found: tuple[Any, ...] = (Status.STOPPED, last.residual, 1.0)
+    else:
+        watch.finish(solution)
+        spent = replace(solution.cost, seconds=solution.cost.seconds - watch.busy)
+        found = (solution.status, float(solution.residuals.max()), float(solution.sin_theta_bound))
+    status, residual, bound = found
+    return {
+        "status": status.label,
+        "residual": residual,
+        "sin_theta_bound": bound,
+        "cost": asdict(spent),
+    }
+
+
+def exact_answer(problem: TwoView, k: int) -> CCASolution:
+    """The answer that runs are measured against: the default's, to 1e-8."""
     route = best_route(problem, k)
     solution: CCASolution = route.method(route.problem, k, 1e-8, np.random.default_rng(0))
     if solution.residuals.max() > 1e-6:
@@ -169,40 +259,72 @@ def _exact(problem: TwoView, k: int) -> CCASolution:
     return solution
 
 
+def value_at(run: RunRecord, measure: str, goal: float, column: str) -> float:
+    """The `column` of a run where its `measure` falls to `goal`, between points; inf if never."""
+    measured, values = np.maximum(run.column(measure), 1e-300), run.column(column)
+    there = np.flatnonzero(measured <= goal)
+    if not len(there):
+        return np.inf
+    j = int(there[0])
+    if j == 0:
+        return float(values[0])
+    part = np.log(measured[j - 1] / goal) / np.log(measured[j - 1] / measured[j])
+    return float(values[j - 1] + part * (values[j] - values[j - 1]))
+
+
 class _Watch:
     """A callback that measures; the time it takes is not that of the method."""
 
-    def __init__(self, problem: TwoView, k: int, exact: CCASolution, every: int) -> None:
-        self.problem, self.k, self.exact, self.every = problem, k, exact, every
+    def __init__(
+        self,
+        measured: Callable[[Block], tuple[float, ...]],
+        spacing: tuple[int, float],
+        until: Callable[[Point], bool] | None,
+    ) -> None:
+        self.measured, self.until = measured, until
+        self.every, self.growth = spacing
         self.points: list[Point] = []
         self.busy = 0.0  # seconds spent on measuring
-        self._last: tuple[Record, float, Block] | None = None  # seen, but not measured
+        self.applications = 0
+        self._inner, self._next = 0, 0.0
+        self._last: tuple[Record, float, int, Block] | None = None  # seen, but not measured
 
     def __call__(self, record: Record, W: Block) -> None:
         began = time.perf_counter()
         seconds = record.seconds - self.busy
-        if (record.iteration - 1) % self.every == 0:
-            self._add(record, seconds, W)
+        self._inner, self.applications = self._inner + record.inner_iterations, record.applications
+        if (record.iteration - 1) % self.every == 0 and record.flops >= self._next:
+            self._next = self.growth * record.flops
             self._last = None
+            self._add(record, seconds, self._inner, W)
+            if self.until is not None and self.until(self.points[-1]):
+                raise _Reached
         else:
-            self._last = (record, seconds, W.copy())
+            self._last = (record, seconds, self._inner, W.copy())
         self.busy += time.perf_counter() - began
 
-    def finish(self, solution: CCASolution) -> None:
+    def finish(self, solution: CCASolution | EigenSolution) -> None:
         """The last record, and of a method without records its answer."""
         if self._last is not None:
             self._add(*self._last)
         if not self.points:
-            sigma, cost = solution.correlations, solution.cost
-            residual = float(solution.residuals.max()) / max(float(sigma[0]), 1e-300)
+            sigma, W = _answer(solution)
+            cost = solution.cost
+            residual = float(solution.residuals.max()) / max(float(np.abs(sigma[0])), 1e-300)
             parts = (cost.seconds, cost.passes, cost.flops, cost.applications, 0, residual, sigma)
-            W = np.vstack([solution.x_weights, solution.y_weights])
-            self._add(Record(1, *parts), cost.seconds, W)
+            self._add(Record(1, *parts), cost.seconds, 0, W)
 
-    def _add(self, record: Record, seconds: float, W: Block) -> None:
-        found = _measured(self.problem, self.k, self.exact, W)
+    def _add(self, record: Record, seconds: float, inner: int, W: Block) -> None:
+        found = self.measured(W)
         spent = (record.flops, record.passes, seconds, record.residual)
-        self.points.append(Point(record.iteration, *spent, *found))
+        self.points.append(Point(record.iteration, inner, *spent, *found))
+
+
+def _answer(solution: CCASolution | EigenSolution) -> tuple[Vector, Block]:
+    """Values and vectors, those of two views stacked."""
+    if isinstance(solution, EigenSolution):
+        return solution.values, solution.vectors
+    return solution.correlations, np.vstack([solution.x_weights, solution.y_weights])
 
 
 def _measured(problem: TwoView, k: int, exact: CCASolution, W: Block) -> tuple[float, ...]:

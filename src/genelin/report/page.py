@@ -17,6 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from genelin import __version__
+from genelin.eigen.planner import Plan
 from genelin.estimators.displays import AGAINST
 from genelin.io import write_atomically
 from genelin.report.charts import (
@@ -27,8 +28,8 @@ from genelin.report.charts import (
     value_series,
     values_chart,
 )
-from genelin.report.reproduce import settings_rows, snippet, written
-from genelin.report.scores import drawn_scores, held_out_correlations
+from genelin.report.reproduce import call, settings_rows, snippet, written
+from genelin.report.scores import Drawn, drawn_scores, held_out_correlations
 from genelin.report.subject import Array, Subject, subject_of
 from genelin.report.times import bytes_in_words, seconds_in_words, time_shares
 from genelin.report.words import cautions, plural, power, shortened, verdict
@@ -37,7 +38,7 @@ __all__ = ["write_report"]
 
 MOST_COMPONENTS = 200  # in tables and pickers
 MOST_FEATURES = 15  # of a view, for one component
-LONGEST = 80  # letters of a name
+LONGEST, LONGEST_TITLE = 80, 300  # letters of a name, and of what is told of it on hovering
 UNBROKEN = r'<span class="unbroken">\g<0></span>'
 NUMBER = re.compile(r"\d[\d.]*e-?\d+")
 
@@ -94,12 +95,14 @@ def write_report(
     >>> cca = CCA(n_components=2).fit(X, Y)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     page = write_report(f"{folder}/report.html", cca, X=X, y=Y).read_text("utf-8")
-    >>> "2 components, all certified to 1e-6" in page
+    >>> "2 components, all certified to" in page
     True
     """
-    path, settings = Path(path), dict(settings or {})
+    path, settings = Path(path), dict(_checked(settings, "settings"))
     if not path.parent.is_dir():
         raise FileNotFoundError(f"path={str(path)!r}: there is no folder {str(path.parent)!r}")
+    if plan is not None and not isinstance(plan, Plan):
+        raise TypeError(f"plan is a {type(plan).__name__}: give that of plan_cca or plan_top_k")
     subject = subject_of(estimator, x_names, y_names, settings.get("tol"), X=X, y=y)
     left = held_out_correlations(subject, held_out)
     drawn = drawn_scores(subject, X, y, min(len(subject.values), MOST_COMPONENTS))
@@ -113,19 +116,19 @@ def write_report(
     }
     content = _rendered(
         title=title or _title(subject),
-        written=datetime.now().astimezone(),
+        written=_now(),
         version=__version__,
         subject=subject,
         headline=headline,
         trust=trust,
         cautions=cautions(subject, left, warnings),
-        data=_data_rows(subject, X, y, data),
+        data=_data_rows(subject, X, y, drawn) + _texts(_checked(data, "data")),
         values=_value_rows(subject, left),
         series=series,
         held_out=left is not None,
         plan=plan,
         method=_method(subject),
-        shares=time_shares(subject.solution, timings or {}),
+        shares=time_shares(subject.solution, _checked(timings, "timings")),
         curve=_curve(subject),
         against=AGAINST,
         drawn=drawn,
@@ -135,8 +138,21 @@ def write_report(
         versions=_versions(),
         charts={name: item for name, item in charts.items() if item is not None},
     )
-    write_atomically(path, content.encode())
+    write_atomically(path, content.encode("utf-8", "replace"))
     return path
+
+
+def _checked(given: Any, name: str) -> Mapping[str, Any]:
+    if given is not None and not isinstance(given, Mapping):
+        raise TypeError(f"{name} is a {type(given).__name__}: give a dict, names to what they mean")
+    return given or {}
+
+
+def _now() -> dict[str, str]:
+    """The time, for machines and for people."""
+    now = datetime.now().astimezone()
+    said = f"{now.day} {now.strftime('%B %Y, %H:%M')}"
+    return {"exact": now.isoformat(timespec="seconds"), "said": said}
 
 
 def _title(subject: Subject) -> str:
@@ -146,36 +162,36 @@ def _title(subject: Subject) -> str:
 # --- What stands in the tables -------------------------------------------------------------------
 
 
-def _data_rows(
-    subject: Subject, X: Any, y: Any, given: Mapping[str, Any] | None
-) -> list[tuple[str, str]]:
-    rows = []
+def _data_rows(subject: Subject, X: Any, y: Any, drawn: Drawn | None) -> list[tuple[str, str]]:
+    rows = [("Run", call(subject))]
+    if not subject.two_views and subject.estimator is None:
+        return [*rows, ("Size of A and B", f"{len(subject.views[0].features):,}")]
     if subject.rows is not None:
         rows.append(("Rows fitted", f"{subject.rows:,}"))
-    elif X is not None:
-        rows.append(("Rows", f"{X.shape[0]:,}"))
-    if subject.component == "eigenpair":
-        return [("Size of A and B", f"{len(subject.views[0].features):,}"), *_texts(given)]
+    elif drawn is not None:
+        rows.append(("Rows", f"{drawn.total:,}"))
     for view, matrix in zip(subject.views, (X, y), strict=False):
         name = f"Features of {view.name}" if view.name else "Features"
         kind = _kind(matrix)
         rows.append((name, f"{len(view.features):,}{kind and f' ({kind})'}"))
-    return rows + _texts(given)
+    return rows
 
 
-def _texts(given: Mapping[str, Any] | None) -> list[tuple[str, str]]:
-    return [(str(name), str(value)) for name, value in (given or {}).items()]
+def _texts(given: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [(str(name), str(value)) for name, value in given.items()]
 
 
 def _kind(matrix: Any) -> str:
-    """How a matrix is stored."""
+    """Where a matrix is, and how it is stored."""
     if matrix is None:
         return ""
-    if sparse.issparse(matrix):
-        share = matrix.nnz / max(1, matrix.shape[0] * matrix.shape[1])
-        return f"sparse {matrix.dtype}, {share:.2%} of entries stored"
-    dtype = getattr(matrix, "dtype", None)
-    return type(matrix).__name__ if dtype is None else f"{dtype}"
+    is_sparse = bool(sparse.issparse(matrix) or getattr(matrix, "is_sparse", False))
+    path, dtype = getattr(matrix, "path", None), getattr(matrix, "dtype", None)
+    kind = type(matrix).__name__ if dtype is None else f"{'sparse ' if is_sparse else ''}{dtype}"
+    stored = getattr(matrix, "nnz", getattr(matrix, "stored", None))
+    if is_sparse and stored is not None:
+        kind += f", {stored / max(1, matrix.shape[0] * matrix.shape[1]):.2%} of entries stored"
+    return kind if path is None else f"{path}, {kind}"
 
 
 def _value_rows(subject: Subject, held_out: Array | None) -> list[dict[str, Any]]:
@@ -218,7 +234,12 @@ def _loadings(subject: Subject) -> list[list[dict[str, Any]]]:
             largest = view.largest(place, MOST_FEATURES)
             longest = max((abs(number) for _, number in largest), default=0.0) or 1.0
             bars = [
-                {"name": name, "number": number, "percent": 100 * abs(number) / longest}
+                {
+                    "name": shortened(name, LONGEST),
+                    "full": shortened(name, LONGEST_TITLE),
+                    "number": number,
+                    "percent": 100 * abs(number) / longest,
+                }
                 for name, number in largest
             ]
             left_out = len(view.features) - len(bars)
@@ -257,7 +278,6 @@ def _rendered(charts: dict[str, Any], **content: Any) -> str:
         "plural": plural,
         "power": power,
         "unbroken": lambda text: Markup(NUMBER.sub(UNBROKEN, str(escape(text)))),
-        "short": lambda name: shortened(name, LONGEST),
         "value": _number,
     }
     library = bokeh().resources.Resources(mode="inline", components=["bokeh"], log_level="warn")

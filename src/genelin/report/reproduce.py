@@ -14,7 +14,7 @@ import genelin
 from genelin import solvers
 from genelin.report.subject import Subject
 
-__all__ = ["settings_rows", "snippet", "written"]
+__all__ = ["call", "settings_rows", "snippet", "written"]
 
 
 def settings_rows(subject: Subject, given: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -22,6 +22,22 @@ def settings_rows(subject: Subject, given: Mapping[str, Any]) -> list[tuple[str,
     own = {} if subject.estimator is None else subject.estimator.get_params(deep=False)
     rows = [(name, written(value)) for name, value in own.items()]
     return rows + [(str(name), str(value)) for name, value in given.items()]
+
+
+def call(subject: Subject) -> str:
+    """The expression that makes the estimator, or the function that a solution came from."""
+    if subject.estimator is None:
+        function, data = ("top_k_cca", "X, Y") if subject.two_views else ("top_k", "A, B")
+        return f"{function}({data}, k={len(subject.values)})"
+    kind = type(subject.estimator)
+    defaults = inspect.signature(kind).parameters
+    given = {name: written(getattr(subject.estimator, name)) for name in defaults}
+    changed = [
+        f"{name}={value}"
+        for name, value in given.items()
+        if name == "n_components" or value != written(defaults[name].default)
+    ]
+    return f"{kind.__name__}({', '.join(changed)})"
 
 
 def snippet(subject: Subject) -> str:
@@ -40,18 +56,10 @@ def snippet(subject: Subject) -> str:
     """
     if subject.estimator is None:
         return ""
-    kind = type(subject.estimator)
-    defaults = inspect.signature(kind).parameters
-    given = {name: written(getattr(subject.estimator, name)) for name in defaults}
-    changed = [
-        f"{name}={value}"
-        for name, value in given.items()
-        if value != written(defaults[name].default)
-    ]
     labelled = subject.two_views or hasattr(subject.estimator, "classes_")
-    others = "X, y" if labelled else "X, background=background"
-    call = f"{kind.__name__}({', '.join(changed)})"
-    return f"{_imports(call)}\n\nfitted = {call}.fit({others})"
+    data = "X, y" if labelled else "X, background=background"
+    made = call(subject)
+    return f"{_imports(made)}\n\nfitted = {made}.fit({data})"
 
 
 def written(value: Any) -> str:
@@ -87,9 +95,9 @@ def _is_default(field: Field[Any], value: Any) -> bool:
     return default is not MISSING and repr(value) == repr(default)
 
 
-def _imports(call: str) -> str:
+def _imports(expression: str) -> str:
     """Import lines for the classes that an expression names."""
-    named = sorted(set(re.findall(r"\b([A-Z]\w*)\(", call)))
+    named = sorted(set(re.findall(r"\b([A-Z]\w*)\(", expression)))
     homes = (("genelin", genelin.__all__), ("genelin.solvers", solvers.__all__))
     lines = ((home, [name for name in named if name in public]) for home, public in homes)
     return "\n".join(f"from {home} import {', '.join(names)}" for home, names in lines if names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +12,14 @@ from scipy import sparse
 
 from genelin.estimators.displays import column_correlations
 from genelin.report.subject import Array, Subject
+from genelin.report.words import shortened
 
 __all__ = ["Drawn", "drawn_scores", "held_out_correlations"]
 
 MOST_POINTS = 2000  # rows in a picture: more of them hide each other
 MOST_NUMBERS = 160_000  # in all scores of a page: 0.9 MB once written
 MOST_GROUPS = 10  # classes with a colour each
+LONGEST = 80  # letters of the name of one
 
 
 @dataclass(frozen=True)
@@ -72,10 +75,12 @@ def drawn_scores(subject: Subject, X: Any, y: Any, components: int) -> Drawn | N
         )
     most = max(100, MOST_NUMBERS // (components * len(subject.views)))
     rows = _sample(total, min(MOST_POINTS, most))
-    if not subject.two_views:
-        scores = {"": subject.estimator.transform(_taken(X, rows))}
-        return Drawn(rows, total, _small(scores, components), *_grouped(y, rows))
-    of_x, of_y = subject.estimator.transform(_taken(X, rows), _taken(y, rows))
+    with warnings.catch_warnings():  # rows taken from a file have lost the names of their columns
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        if not subject.two_views:
+            scores = {"": subject.estimator.transform(_taken(X, rows))}
+            return Drawn(rows, total, _small(scores, components), *_grouped(y, rows))
+        of_x, of_y = subject.estimator.transform(_taken(X, rows), _taken(y, rows))
     return Drawn(rows, total, _small({"X": of_x, "y": of_y}, components))
 
 
@@ -86,7 +91,7 @@ def held_out_correlations(subject: Subject, held_out: Any) -> Array | None:
     if not subject.two_views:
         raise ValueError("held_out is about correlations of two views: leave it out here")
     k = len(subject.values)
-    if isinstance(held_out, tuple | list) and len(held_out) == 2 and np.ndim(held_out[0]) == 2:
+    if isinstance(held_out, tuple | list) and len(held_out) == 2 and _is_table(held_out[0]):
         if subject.estimator is None:
             raise ValueError(
                 "held_out=(X, y) needs a fitted CCA: for a CCASolution give the k correlations"
@@ -99,6 +104,10 @@ def held_out_correlations(subject: Subject, held_out: Any) -> Array | None:
             f"of their scores, got shape {numbers.shape}"
         )
     return numbers
+
+
+def _is_table(X: Any) -> bool:
+    return len(getattr(X, "shape", None) or np.shape(X)) == 2
 
 
 def _small(scores: dict[str, Any], components: int) -> dict[str, NDArray[np.float32]]:
@@ -143,4 +152,4 @@ def _grouped(y: Any, rows: NDArray[np.int64]) -> tuple[Any, tuple[str, ...]]:
     classes, groups = np.unique(np.asarray(y).ravel(), return_inverse=True)
     if len(classes) > MOST_GROUPS:
         return None, ()
-    return groups[rows], tuple(str(name) for name in classes)
+    return groups[rows], tuple(shortened(str(name), LONGEST) for name in classes)

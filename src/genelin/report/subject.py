@@ -131,8 +131,9 @@ def subject_of(
 
 
 def _columns(X: Any) -> Any:
-    """Names of the columns of a data frame."""
-    columns = getattr(X, "columns", None)
+    """Names of the columns of a data frame, or of rows on disk."""
+    columns = getattr(X, "column_names", None)
+    columns = getattr(X, "columns", None) if columns is None or callable(columns) else columns
     return None if columns is None or callable(columns) else list(columns)
 
 

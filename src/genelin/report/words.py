@@ -37,8 +37,15 @@ def power(number: float) -> str:
 
 
 def shortened(name: str, longest: int) -> str:
-    """A name of no more letters than that."""
-    return name if len(name) <= longest else f"{name[: longest - 1]}…"
+    r"""A name of no more letters than that, all of which can be printed.
+
+    Examples
+    --------
+    >>> shortened("bodyweight", 5), shortened("a\x00b", 5)
+    ('body…', 'a�b')
+    """
+    name = name if len(name) <= longest else f"{name[: longest - 1]}…"
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in name)
 
 
 def spans(places: Sequence[int]) -> str:
