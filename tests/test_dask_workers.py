@@ -16,6 +16,7 @@ from distributed import Client, LocalCluster
 
 from chunks import in_chunks, shared_factors
 from genelin import CCA, Davidson, datasets, top_k_cca
+from genelin.io import Checkpoint
 from genelin.kernels.compiled import threads
 from genelin.operators.distributed import dask_rows
 from genelin.operators.parts import Task
@@ -47,7 +48,7 @@ def exact():
     return top_k_cca(*VIEWS, 2, **SETTINGS).correlations
 
 
-def fitted(after_the_first=None):
+def fitted(after_the_first=None, **more):
     """Correlations of both views in six chunks; something happens after an outer iteration."""
     x, y = (in_chunks(Z, 150) for Z in VIEWS)
     seen = []
@@ -57,8 +58,8 @@ def fitted(after_the_first=None):
         if len(seen) == 1 and after_the_first is not None:
             after_the_first()
 
-    found = top_k_cca(x, y, 2, callback=callback, **SETTINGS)
-    assert len(seen) > 1
+    found = top_k_cca(x, y, 2, callback=callback, **SETTINGS, **more)
+    assert len(found.trace) > 1
     return found.correlations
 
 
@@ -197,8 +198,11 @@ def test_own_commands_and_the_loss_of_the_scheduler(tmp_path, exact):
         client.wait_for_workers(2, timeout=60)
         np.testing.assert_allclose(fitted(), exact, atol=1e-10)
         client._timeout = 1  # how long it tries to find the scheduler again
+        kept = Checkpoint(tmp_path / "kept", every=0.0)
         with pytest.raises(ConnectionError, match=r"Start the cluster again.*resume=True"):
-            fitted(scheduler.kill)
+            fitted(scheduler.kill, checkpoint=kept)
+    assert kept.exists
+    np.testing.assert_allclose(fitted(checkpoint=kept, resume=True), exact, atol=1e-8)
 
 
 def wait_until(true, what, seconds=60):
