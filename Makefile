@@ -6,8 +6,8 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test lint format bench reproduce clean
 
-demo: $(VENV)/.demo        ## CCA of digit halves with the paper's algorithm; table and picture
-	$(BIN)/python examples/demo_digits.py
+demo: $(VENV)/.demo        ## CCA of digit halves on the command line; table, model, scores and report
+	$(BIN)/genelin demo -o out/demo --force
 
 test: export OMP_NUM_THREADS = 1
 test: export OPENBLAS_NUM_THREADS = 1
@@ -32,6 +32,7 @@ bench: $(VENV)/.demo       ## the default against peers, growth of the solvers, 
 	$(BIN)/python benchmarks/row_kernel.py
 	$(BIN)/python benchmarks/solver_table.py
 	$(BIN)/python benchmarks/many_rows.py
+	$(BIN)/python benchmarks/csv_fit.py
 
 reproduce: $(VENV)/.demo   ## the paper's figures and tables, on its data where GENELIN_DATA has them
 	$(BIN)/python -m genelin.experiments all
@@ -45,7 +46,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: pyproject.toml | $(BIN)/python
-	$(PIP) -e ".[plot]"
+	$(PIP) -e ".[cli,report,plot,io]"
 	@touch $@
 
 $(VENV)/.test: pyproject.toml | $(BIN)/python

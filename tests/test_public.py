@@ -27,6 +27,7 @@ def public_objects():
         importlib.import_module(m.name) for m in pkgutil.walk_packages(genelin.__path__, "genelin.")
     ]
     packages = ("solvers", "operators", "measures", "datasets", "baselines", "experiments")
+    packages = (*packages, "io", "report")
     for package in ("genelin", *(f"genelin.{name}" for name in packages)):
         module = importlib.import_module(package)
         for name in module.__all__:

@@ -11,17 +11,20 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from genelin.version import __version__
 
 # Public name → the module it lives in; each is loaded on first use (PEP 562).
 _HOMES = {
     "CCA": "genelin.estimators.cca",
     "CCALin": "genelin.eigen.ccalin",
     "CCASolution": "genelin.results",
+    "CheckpointWarning": "genelin.errors",
+    "ClusterSpec": "genelin.eigen.cluster",
     "ConvergenceDisplay": "genelin.estimators.displays",
     "ConvergenceWarning": "genelin.errors",
     "CorrelationsDisplay": "genelin.estimators.displays",
     "Cost": "genelin.results",
+    "DataSpec": "genelin.eigen.cluster",
     "Davidson": "genelin.eigen.davidson",
     "Dense": "genelin.eigen.dense",
     "EigenSolution": "genelin.results",
@@ -54,6 +57,7 @@ _HOMES = {
 _MODULES = {
     "baselines": "genelin.baselines",
     "datasets": "genelin.datasets",
+    "io": "genelin.io",
     "measures": "genelin.measures",
     "operators": "genelin.operators",
     "solvers": "genelin.solvers",
@@ -64,10 +68,13 @@ __all__ = [
     "CCA",
     "CCALin",
     "CCASolution",
+    "CheckpointWarning",
+    "ClusterSpec",
     "ConvergenceDisplay",
     "ConvergenceWarning",
     "CorrelationsDisplay",
     "Cost",
+    "DataSpec",
     "Davidson",
     "Dense",
     "EigenSolution",
@@ -91,6 +98,7 @@ __all__ = [
     "as_operator",
     "baselines",
     "datasets",
+    "io",
     "measures",
     "operators",
     "plan_cca",
@@ -106,9 +114,10 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from genelin import baselines, datasets, measures, operators, solvers
+    from genelin import baselines, datasets, io, measures, operators, solvers
     from genelin.eigen import theory
     from genelin.eigen.ccalin import CCALin
+    from genelin.eigen.cluster import ClusterSpec, DataSpec
     from genelin.eigen.davidson import Davidson
     from genelin.eigen.dense import Dense
     from genelin.eigen.genelin import GenELin
@@ -116,6 +125,7 @@ if TYPE_CHECKING:
     from genelin.eigen.planner import Plan, Route
     from genelin.eigen.solve import plan_cca, plan_top_k, top_k, top_k_cca
     from genelin.errors import (
+        CheckpointWarning,
         ConvergenceWarning,
         NotPositiveDefiniteError,
         RankDeficiencyWarning,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 __all__ = [
+    "CheckpointWarning",
     "ConvergenceWarning",
+    "DataError",
     "NotPositiveDefiniteError",
     "RankDeficiencyWarning",
     "SolverError",
@@ -78,4 +80,33 @@ class RankDeficiencyWarning(UserWarning):
     ...     pairs = top_k_cca(np.c_[X, X[:, :1]], X @ rng.standard_normal((3, 2)), k=1)
     >>> caught[0].category is RankDeficiencyWarning
     True
+    """
+
+
+class CheckpointWarning(UserWarning):
+    """A state could not be written, or there was none to resume, or one is about to be replaced.
+
+    Examples
+    --------
+    >>> import tempfile, warnings
+    >>> import numpy as np
+    >>> from genelin import CheckpointWarning, top_k
+    >>> with warnings.catch_warnings(record=True) as caught, tempfile.TemporaryDirectory() as new:
+    ...     warnings.simplefilter("always")
+    ...     sol = top_k(np.eye(2), checkpoint=new, resume=True)
+    >>> caught[0].category is CheckpointWarning
+    True
+    """
+
+
+class DataError(OSError, ValueError):
+    """A file of data is not there, cannot be had, or is not what it should be.
+
+    Examples
+    --------
+    >>> from genelin.datasets import ptb_bigrams
+    >>> ptb_bigrams("no/such/text.txt")
+    Traceback (most recent call last):
+        ...
+    genelin.errors.DataError: no/such/text.txt does not exist
     """

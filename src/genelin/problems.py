@@ -30,6 +30,7 @@ from genelin.operators.checks import (
     refuse_indefinite,
     refuse_nonsquare,
 )
+from genelin.operators.chunked import paired
 from genelin.operators.covariance import central_moments
 
 __all__ = ["Pencil", "TwoView", "check_pencil", "estimated_entries", "worth_forming"]
@@ -114,18 +115,9 @@ class TwoView:
     form: bool | None = None
 
     def __post_init__(self) -> None:
-        x, y = as_rows(self.X, "X"), as_rows(self.Y, "Y")
-        if x.n != y.n:
-            raise ValueError(
-                f"X has {x.n} rows but Y has {y.n}: row i of both must describe the same "
-                "observation"
-            )
-        if not _same_weights(x, y):
-            raise ValueError("X and Y have different row weights: give both the same")
+        x, y = _matching(self.X, self.Y)
         if x.counted < 2 and self.center:
             raise ValueError("X and Y have a single row: nothing is left after centring")
-        refuse_extreme(x.largest, "X")
-        refuse_extreme(y.largest, "Y")
         object.__setattr__(self, "X", x)
         object.__setattr__(self, "Y", y)
         for name in ("center", "scale"):
@@ -172,14 +164,22 @@ class TwoView:
     @cached_property
     def _central_moment(self) -> Block | None:
         """All covariances of dense views in one sweep, where they are worth forming."""
-        dense = self.center and not (self.X.is_sparse or self.Y.is_sparse)
+        dense = not (self.X.is_sparse or self.Y.is_sparse) and (self.center or not self.X.at_hand)
         views = ((self.X, self.X), (self.Y, self.Y), (self.X, self.Y))
         if not dense or not all(worth_forming(*pair, self.form) for pair in views):
             return None
-        return central_moments(self.X, self.Y)
+        moment = central_moments(self.X, self.Y)
+        if not self.X.at_hand:
+            refuse_extreme(self.X.largest, "X")
+            refuse_extreme(self.Y.largest, "Y")
+        return moment if self.center else moment + np.outer(self.X.mean, self.Y.mean)
+
+    def gather(self) -> None:
+        """Read the rows once for all covariances, where they are dense and worth forming."""
+        _ = self._central_moment
 
     def _gram(self, rows: Rows, view: int) -> Gram:
-        _ = self._central_moment
+        self.gather()
         gram = Gram(rows, self.regs[view], self.center, self.scale, self.weights[view])
         return gram.formed() if worth_forming(rows, rows, self.form) else gram
 
@@ -271,6 +271,21 @@ class TwoView:
         return reads / self.data_size, sum(operator.setup_flops for operator, _ in parts)
 
 
+def _matching(X: Any, Y: Any) -> tuple[Rows, Rows]:
+    """The rows of both views, which are the same observations with the same weights."""
+    x, y = paired(as_rows(X, "X"), as_rows(Y, "Y"))
+    if x.n != y.n:
+        raise ValueError(
+            f"X has {x.n} rows but Y has {y.n}: row i of both must describe the same observation"
+        )
+    if not _same_weights(x, y):
+        raise ValueError("X and Y have different row weights: give both the same")
+    for rows, name in ((x, "X"), (y, "Y")):
+        if rows.at_hand:  # others are looked at when they are first read
+            refuse_extreme(rows.largest, name)
+    return x, y
+
+
 def _same_weights(x: Rows, y: Rows) -> bool:
     if x.weights is None and y.weights is None:
         return True
@@ -313,8 +328,9 @@ def _estimate(x: Rows, y: Rows, sample: int) -> float:
     chosen = np.arange(x.n)
     if x.n > sample:
         chosen = np.unique(np.random.default_rng(0).integers(0, x.n, sample))
+    X, Y = x.taken(chosen).matrix, y.taken(chosen).matrix
     fewer = chosen[::4]
-    less, more = (float((x.matrix[rows].T @ y.matrix[rows]).nnz) for rows in (fewer, chosen))
+    less, more = float((X[::4].T @ Y[::4]).nnz), float((X.T @ Y).nnz)
     if x.n <= sample or less == 0:
         return more
     growth = np.log(max(more / less, 1.0)) / np.log(len(chosen) / len(fewer))

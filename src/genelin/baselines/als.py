@@ -10,6 +10,7 @@ from scipy.linalg import svdvals
 
 from genelin.baselines.pairs import Ground, Run, check_ending
 from genelin.eigen.iteration import Callback
+from genelin.io.checkpoint import UNKEPT, Journal
 from genelin.linalg import orthonormalise
 from genelin.linalg.columns import Block
 from genelin.operators import Operator
@@ -73,17 +74,21 @@ class MomentumALS:
         tol: float = 1e-6,
         rng: Rng = 0,
         callback: Callback | None = None,
+        journal: Journal = UNKEPT,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs."""
         rng, ground = np.random.default_rng(rng), Ground(problem, "MomentumALS")
         m = min(k + self.guards, *problem.splits)
-        run = Run(ground, k, tol, callback, self.iterations, self.max_iter)
+        run = Run(ground, k, tol, callback, self.iterations, self.max_iter, journal)
         solver = as_solver(self.solver)
         start = ground.start(m, rng)
         views = (ground.S_x, ground.S_y)
         x, y = (
             _Half(S, part, k, solver) for S, part in zip(views, ground.halves(start), strict=True)
         )
+        if left := run.recall():
+            x.set(left["x"], left["x_older"])
+            y.set(left["y"], left["y_older"])
         to_y = ground.S_xy.T @ x.W
         while True:
             to_x = ground.S_xy @ y.W
@@ -105,6 +110,7 @@ class MomentumALS:
             y.older = y.W[:, :k] @ x.improve(to_x, beta, self.reduction)
             to_y = ground.S_xy.T @ x.W
             x.older = x.W[:, :k] @ y.improve(to_y, beta, self.reduction)
+            run.keep(x=x.W.copy(), y=y.W.copy(), x_older=x.older, y_older=y.older)
 
 
 class _Half:
@@ -118,6 +124,10 @@ class _Half:
         self.W, self.SW = orthonormalise(start, S, spare=start)
         self.older: Block = np.zeros_like(self.W[:, :k])
         self.steps, self.work = 0, 0.0
+
+    def set(self, W: Block, older: Block) -> None:
+        """Go on from the columns of an earlier run."""
+        self.W, self.SW, self.older = W, self._S @ W, older
 
     def turn(self, Q: Block) -> None:
         """Rotate the k columns."""

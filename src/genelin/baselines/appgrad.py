@@ -11,6 +11,7 @@ from scipy.linalg import eigh
 
 from genelin.baselines.pairs import Ground, Pairs, Run, check_ending, check_positive
 from genelin.eigen.iteration import Callback
+from genelin.io.checkpoint import UNKEPT, Journal
 from genelin.linalg.columns import EPS, Block
 from genelin.operators import Operator
 from genelin.problems import TwoView
@@ -62,12 +63,16 @@ class AppGrad:
         tol: float = 1e-6,
         rng: Rng = 0,
         callback: Callback | None = None,
+        journal: Journal = UNKEPT,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs."""
         rng, ground = np.random.default_rng(rng), Ground(problem, "AppGrad")
         etas = _steps(ground, self.step, 0.0)
-        run = Run(ground, k, tol, callback, self.iterations, self.max_iter)
+        run = Run(ground, k, tol, callback, self.iterations, self.max_iter, journal)
         x, y = _sides(ground, (ground.S_x, ground.S_y), k, rng)
+        if left := run.recall():
+            x.set(left["x"])
+            y.set(left["y"])
         to_y = ground.S_xy.T @ x.W
         while True:
             to_x = ground.S_xy @ y.W
@@ -80,6 +85,7 @@ class AppGrad:
             x.step(to_x, etas[0])
             to_y = ground.S_xy.T @ x.W
             y.step(to_y, etas[1])
+            run.keep(x=x.P, y=y.P)
 
 
 @dataclass(frozen=True)
@@ -134,6 +140,7 @@ class StochasticAppGrad:
         tol: float = 1e-6,
         rng: Rng = 0,
         callback: Callback | None = None,
+        journal: Journal = UNKEPT,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs."""
         rng, ground = np.random.default_rng(rng), Ground(problem, "StochasticAppGrad")
@@ -148,17 +155,22 @@ class StochasticAppGrad:
         every = max(1, round(n / (batch * self.records)))
         views, reason = (ground.S_x, ground.S_y), Status.FIXED_ITERATIONS
         x, y = _sides(ground, views, k, rng)
-        run = Run(ground, k, tol, callback, steps, steps)
-        for t in range(1, steps + 1):
+        run = Run(ground, k, tol, callback, steps, steps, journal)
+        if left := run.recall():
+            x.P, y.P, x.W, y.W = (left[name] for name in ("x", "y", "x_unit", "y_unit"))
+        for t in range(1 + every * len(run.records), steps + 1):
             rows, slower = rng.integers(0, n, batch), 1.0 + self.decay * t * batch / n
             S_xy, x.S, y.S = (S.on_rows(rows) for S in (ground.S_xy, *views))
             x.step(S_xy @ y.W, etas[0] / slower, fresh=True)
             to_y = S_xy.T @ x.W
             y.step(to_y, etas[1] / slower, fresh=True)
             ground.count_dense(_step_flops(ground.d, k))
-            if t % every == 0 and run.verdict(_seen(ground, rows, x, y, to_y)) is Status.STOPPED:
+            if t % every:
+                continue
+            if run.verdict(_seen(ground, rows, x, y, to_y)) is Status.STOPPED:
                 reason = Status.STOPPED
                 break
+            run.keep(x=x.P, y=y.P, x_unit=x.W, y_unit=y.W)
         return ground.solution(ground.pairs(x.W, y.W, k), tol, rng, reason, run.records)
 
 
@@ -169,6 +181,11 @@ class _Side:
         self.S = S
         self.P = self.SP = np.zeros_like(start)
         self.W, self.SW = _normalised(start, S @ start)
+
+    def set(self, P: Block) -> None:
+        """Go on from Φ̃ of an earlier run."""
+        self.P, self.SP = P, self.S @ P
+        self.W, self.SW = _normalised(P, self.SP)
 
     def step(self, to: Block, eta: float, fresh: bool = False) -> None:
         """Φ̃ ← Φ̃ − η(SΦ̃ − to), and normalise; `fresh` if S is another one than in the last step."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,6 +14,7 @@ from genelin.eigen.basis import Products, RitzBasis
 from genelin.eigen.ccalin import canonical_solution, mirrored
 from genelin.eigen.iteration import Callback, Meter, guarded
 from genelin.eigen.referee import Referee
+from genelin.io.checkpoint import UNKEPT, Journal, State
 from genelin.linalg import column_dots, orthonormalise
 from genelin.linalg.columns import Block, Vector
 from genelin.operators import BlockDiagonal, Counting, OffDiagonal, Operator
@@ -186,13 +188,29 @@ class Run:
         callback: Callback | None,
         iterations: int | None,
         max_iter: int,
+        journal: Journal = UNKEPT,
     ) -> None:
         self.ground, self.k, self.tol, self.callback = ground, k, tol, callback
-        self.iterations, self.max_iter = iterations, max_iter
+        self.iterations, self.max_iter, self.journal = iterations, max_iter, journal
         self.records: list[Record] = []
         self.verified: Vector | None = None
         self._scale = ground.scale()[:, None]
         self._distrust, self._best, self._since = 1.0, np.inf, 0
+
+    def recall(self) -> Mapping[str, Block]:
+        """The blocks with which an earlier run has ended, to go on from there; none at first."""
+        left = self.journal.recall()
+        if left is None:
+            return {}
+        self.ground.meter.carry(left.cost)
+        self.records = list(left.trace)
+        self._distrust, self._best, self._since = left.numbers["verdict"]
+        return left.arrays
+
+    def keep(self, **blocks: Block) -> None:
+        """Note the blocks from which the next iteration begins."""
+        numbers = {"verdict": [self._distrust, self._best, self._since]}
+        self.journal.keep(State(blocks, numbers, self.records, self.ground.meter.cost()))
 
     def verdict(self, pairs: Pairs, inner: int = 0) -> Status | None:
         """Record an iteration; None to go on, else why it ends."""

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from genelin.datasets.fetch import DataError, Progress, Source, fetch
-from genelin.datasets.svmlight import open_bytes
+from genelin.datasets.fetch import Progress, Source, fetch
 from genelin.datasets.views import Views
+from genelin.errors import DataError
+from genelin.io.svmlight import open_bytes
 
 __all__ = ["debian_paths"]
 

@@ -16,8 +16,9 @@ from typing import Any, TextIO
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from genelin.errors import DataError
+
 __all__ = [
-    "DataError",
     "ProgressBar",
     "Source",
     "cache_folder",
@@ -31,19 +32,6 @@ __all__ = [
 Progress = Callable[[int, int | None], Any]
 PIECE = 1 << 16
 TIMEOUT = 30.0  # seconds without a byte
-
-
-class DataError(OSError):
-    """A file of data is not there, cannot be had, or is not what it should be.
-
-    Examples
-    --------
-    >>> from genelin.datasets import ptb_bigrams
-    >>> ptb_bigrams("no/such/text.txt")
-    Traceback (most recent call last):
-        ...
-    genelin.datasets.fetch.DataError: no/such/text.txt does not exist
-    """
 
 
 @dataclass(frozen=True)
@@ -150,7 +138,7 @@ def fetch(source: Source, *others: str, progress: Progress | None = None) -> Pat
     >>> fetch.fetch(fetch.Source("no/such/file.gz"))
     Traceback (most recent call last):
         ...
-    genelin.datasets.fetch.DataError: no/such/file.gz is in none of the data folders...
+    genelin.errors.DataError: no/such/file.gz is in none of the data folders...
     """
     found = find(source.path, *others)
     if found is not None:

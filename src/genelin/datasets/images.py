@@ -7,9 +7,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from genelin.datasets.fetch import DataError, Progress, Source, fetch
-from genelin.datasets.svmlight import open_bytes
+from genelin.datasets.fetch import Progress, Source, fetch
 from genelin.datasets.views import Views
+from genelin.errors import DataError
+from genelin.io.svmlight import open_bytes
 
 __all__ = ["digits_halves", "mnist_halves"]
 

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from genelin.datasets.fetch import DataError, Progress, Source, fetch, find
-from genelin.datasets.svmlight import Base, Chunk, stream_svmlight
+from genelin.datasets.fetch import Progress, Source, fetch, find
 from genelin.datasets.views import Views
+from genelin.errors import DataError
+from genelin.io.svmlight import Base, Chunk, stream_svmlight
 
 __all__ = ["url_reputation"]
 

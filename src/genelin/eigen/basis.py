@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import qr, svd
@@ -73,6 +73,11 @@ class RitzBasis:
     def residual(self) -> Block:
         """AW − BWΘ."""
         return self.AW - self.BW * self.theta
+
+    @property
+    def arrays(self) -> dict[str, Block]:
+        """What cannot be computed anew: W, and the trend if there is one."""
+        return {"W": self.W} | ({} if self.trend is None else {"trend": self.trend.V})
 
     def head(self, k: int) -> RitzBasis:
         """The first k pairs."""
@@ -175,7 +180,10 @@ def refreshed(pencil: Pencil, basis: RitzBasis) -> RitzBasis:
     return RitzBasis(fresh.products, fresh.theta, basis.trend)
 
 
-def first_basis(pencil: Pencil, start: Block) -> RitzBasis:
-    """GS_B of a start, rotated to Ritz vectors."""
+def first_basis(pencil: Pencil, start: Block, trend: Block | None = None) -> RitzBasis:
+    """GS_B of a start, rotated to Ritz vectors; with a trend where one is known."""
     W, BW = orthonormalise(start, pencil.B, spare=start)
-    return ritz_basis(pencil, W, BW)
+    basis = ritz_basis(pencil, W, BW)
+    if trend is None:
+        return basis
+    return replace(basis, trend=Products(trend, pencil.A @ trend, pencil.B @ trend))

@@ -11,6 +11,7 @@ from scipy.linalg import svd
 from genelin.eigen.basis import Products, RitzBasis, start_block, within_range
 from genelin.eigen.genelink import fix_signs
 from genelin.eigen.iteration import Callback, Iteration, Meter, Outcome, run
+from genelin.io.checkpoint import UNKEPT, Journal
 from genelin.linalg import column_dots, orthonormalise
 from genelin.linalg.columns import Block, Vector
 from genelin.operators import Operator
@@ -59,6 +60,7 @@ class CCALin(Iteration):
         tol: float = 1e-6,
         rng: np.random.Generator | int | None = 0,
         callback: Callback | None = None,
+        journal: Journal = UNKEPT,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs."""
         if isinstance(problem, Pencil):
@@ -67,9 +69,10 @@ class CCALin(Iteration):
         meter = Meter(problem.data_size, problem.setup)
         pencil = meter.metered(problem.pencil)
         start = start_block(pencil, self.columns(2 * k, pencil.d), rng)
-        if problem.semidefinite:
+        if problem.semidefinite and not journal.begun:
             start = within_range(pencil, start)
-        outcome = run(pencil, start, 2 * k, self, self._block_tol(tol, k), meter, rng, callback)
+        goal = self._block_tol(tol, k)
+        outcome = run(pencil, start, 2 * k, self, goal, meter, rng, callback, journal=journal)
         Wx, Wy = np.split(outcome.basis.W, [pencil.B.diagonal_blocks[0].shape[0]])
         if self.projection == "random":
             U = rng.standard_normal((Wx.shape[1], k))

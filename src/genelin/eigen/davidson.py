@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, overload
 
@@ -17,6 +18,7 @@ from genelin.eigen.ordering import Ordering
 from genelin.eigen.referee import Gap, Referee
 from genelin.eigen.spaces import SearchSpace, Space, SplitSpace
 from genelin.eigen.start import frequent_start, streams
+from genelin.io.checkpoint import UNKEPT, Journal, State
 from genelin.linalg import column_dots
 from genelin.linalg.columns import Block, Vector
 from genelin.linalg.tall import one_blas_thread
@@ -31,6 +33,8 @@ WINDOW = 8  # outer iterations in which the residual should halve
 PATIENCE = 40  # outer iterations without one per cent of progress
 CLEAR = 0.2  # residual of the pair behind the k-th, against their distance, that tells it well
 TRIES = 6  # verifications that may send the iteration back
+MOST_KEPT = 2**28  # bytes of a space that is kept whole in a checkpoint
+KEPT = ("effort", "steps", "recent", "distrust", "best", "since", "tries")  # of a run, beside it
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,7 @@ class Davidson:
         tol: float = ...,
         rng: np.random.Generator | int | None = ...,
         callback: Callback | None = ...,
+        journal: Journal = ...,
     ) -> EigenSolution: ...
     @overload
     def __call__(
@@ -104,6 +109,7 @@ class Davidson:
         tol: float = ...,
         rng: np.random.Generator | int | None = ...,
         callback: Callback | None = ...,
+        journal: Journal = ...,
     ) -> CCASolution: ...
     def __call__(
         self,
@@ -112,15 +118,17 @@ class Davidson:
         tol: float = 1e-8,
         rng: np.random.Generator | int | None = 0,
         callback: Callback | None = None,
+        journal: Journal = UNKEPT,
     ) -> EigenSolution | CCASolution:
         """Solve `problem` for k pairs."""
         rng = np.random.default_rng(rng)
         if isinstance(problem, TwoView):
-            return self._solve_views(problem, k, tol, rng, callback)
+            return self._solve_views(problem, k, tol, rng, callback, journal)
         meter = Meter(problem.data_size)
         pencil = meter.metered(problem)
         space = SearchSpace(pencil, self.blocks * self.width(k))
-        outcome = _Run(self, pencil, space, k, tol, meter, rng, callback).outcome(self.start)
+        run = _Run(self, pencil, space, k, tol, meter, rng, callback, journal=journal)
+        outcome = run.outcome(self.start)
         return EigenSolution(
             residuals=outcome.residuals,
             sin_theta_bound=outcome.gap.sine,
@@ -139,15 +147,17 @@ class Davidson:
         tol: float,
         rng: np.random.Generator,
         callback: Callback | None,
+        journal: Journal,
     ) -> CCASolution:
         start = _halved(self.start, problem)
-        if not streams(problem):
-            return self._solve_pairs(problem, k, tol, rng, callback, start)
+        if not (problem.X.at_hand and streams(problem)):
+            return self._solve_pairs(problem, k, tol, rng, callback, journal, start)
         ordering = Ordering.of(problem)
         if start is not None:
             start = ordering.into(*start)
-        callback = ordering.told(callback)
-        found = self._solve_pairs(ordering.problem(problem), k, tol, rng, callback, start)
+        ordered = ordering.problem(problem)
+        callback = ordering.told(callback, ordered)
+        found = self._solve_pairs(ordered, k, tol, rng, callback, journal, start)
         Wx, Wy = ordering.back(found.x_weights, found.y_weights)
         return replace(found, x_weights=Wx, y_weights=Wy)
 
@@ -158,13 +168,15 @@ class Davidson:
         tol: float,
         rng: np.random.Generator,
         callback: Callback | None,
+        journal: Journal,
         start: tuple[Block, Block] | None,
     ) -> CCASolution:
         meter = Meter(problem.data_size, problem.setup)
         pencil = meter.metered(problem.pencil)
         space = SplitSpace(pencil, self.blocks * self.width(k))
-        run = _Run(self, pencil, space, k, tol, meter, rng, callback, problem.semidefinite)
-        if start is None or start[0].shape[1] < k:
+        semidefinite = problem.semidefinite
+        run = _Run(self, pencil, space, k, tol, meter, rng, callback, semidefinite, journal)
+        if not journal.begun and (start is None or start[0].shape[1] < k):
             frequent = frequent_start(problem, self.width(k), meter.counter)
             start = frequent if start is None or frequent is None else _beside(start, frequent)
         if start is not None:
@@ -197,10 +209,12 @@ class _Run:
         rng: np.random.Generator,
         callback: Callback | None,
         semidefinite: bool = False,
+        journal: Journal = UNKEPT,
     ) -> None:
         self.settings, self.pencil, self.space = settings, pencil, space
         self.k, self.width = k, settings.width(k)
         self.tol, self.meter, self.rng, self.callback = tol, meter, rng, callback
+        self.journal = journal
         self.semidefinite, self.split = semidefinite, isinstance(space, SplitSpace)
         self.solver = as_solver(settings.solver)
         self.state = self.solver.init(pencil.B)
@@ -216,7 +230,8 @@ class _Run:
     def outcome(self, start: Any) -> Outcome:
         """Iterate until the referee agrees that k pairs are good, or the run has to give up."""
         with one_blas_thread():
-            return self._iterate(self._start(start))
+            left = self.journal.recall()
+            return self._iterate(self._start(start) if left is None else self._resumed(left))
 
     def _iterate(self, Z: Block) -> Outcome:
         while True:
@@ -241,8 +256,31 @@ class _Run:
                     E = gap.vectors
                 self._doubt(residuals, estimates)
                 Z = E
-            if self.space.size + Z.shape[1] > self.space.most:
-                self.space.restart(min(self.settings.keep * self.width, self.space.size))
+            with self.journal.undisturbed():  # what was kept of the space ends with a restart
+                if self.space.size + Z.shape[1] > self.space.most:
+                    self.space.restart(min(self.settings.keep * self.width, self.space.size))
+                self.journal.keep(self._state(basis, Z))
+
+    def _state(self, basis: RitzBasis, Z: Block) -> State:
+        """The space, or its best pairs where it is large, and the directions that come next."""
+        arrays = self.space.arrays
+        if sum(array.nbytes for array in arrays.values()) > MOST_KEPT:
+            arrays = {"W": basis.W}
+        numbers = {name: copy(getattr(self, name)) for name in KEPT}
+        return State(arrays | {"Z": Z}, numbers, self.records, self.meter.cost())
+
+    def _resumed(self, left: State) -> Block:
+        """Where an earlier run was: the directions that it was about to add."""
+        for name in KEPT:
+            setattr(self, name, left.numbers[name])
+        self.records = list(left.trace)
+        self.meter.carry(left.cost)
+        if "W" in left.arrays:
+            self.space.expand(left.arrays["W"])
+        else:
+            self.space.refill(left.arrays)
+        Z: Block = left.arrays["Z"]
+        return Z
 
     @property
     def _spent(self) -> bool:

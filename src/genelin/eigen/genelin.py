@@ -8,6 +8,7 @@ import numpy as np
 
 from genelin.eigen.genelink import GenELinK
 from genelin.eigen.iteration import Callback
+from genelin.io.checkpoint import UNKEPT, Journal
 from genelin.linalg.columns import Block
 from genelin.problems import Pencil
 from genelin.results import EigenSolution
@@ -41,11 +42,12 @@ class GenELin(GenELinK):
         tol: float = 1e-8,
         rng: np.random.Generator | int | None = 0,
         callback: Callback | None = None,
+        journal: Journal = UNKEPT,
     ) -> EigenSolution:
         """Solve `problem` for its top pair."""
         if k != 1:
             raise ValueError(f"GenELin finds one eigenvector, got k={k}: use GenELinK for more")
-        return super().__call__(problem, k, tol, rng, callback)
+        return super().__call__(problem, k, tol, rng, callback, journal)
 
     def _start(self, pencil: Pencil, k: int, rng: np.random.Generator) -> Block:
         """w̃₀ from the unit sphere."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from genelin.eigen.basis import start_block
 from genelin.eigen.iteration import Callback, Iteration, Meter, Outcome, run
+from genelin.io.checkpoint import UNKEPT, Journal
 from genelin.linalg.columns import Block, Vector
 from genelin.operators import Shifted
 from genelin.problems import Pencil, TwoView
@@ -44,6 +45,7 @@ class GenELinK(Iteration):
         tol: float = 1e-8,
         rng: np.random.Generator | int | None = 0,
         callback: Callback | None = None,
+        journal: Journal = UNKEPT,
     ) -> EigenSolution:
         """Solve `problem` for k pairs."""
         if isinstance(problem, TwoView):
@@ -55,10 +57,10 @@ class GenELinK(Iteration):
         pencil = meter.metered(problem)
         start = self._start(pencil, self.columns(k, pencil.d), rng)
         if pencil.which == "LM" or self.locally_optimal:
-            outcome = run(pencil, start, k, self, tol, meter, rng, callback)
+            outcome = run(pencil, start, k, self, tol, meter, rng, callback, journal=journal)
             values = outcome.basis.theta
         else:
-            outcome, values = self._run_shifted(pencil, start, tol, meter, callback, rng)
+            outcome, values = self._run_shifted(pencil, start, tol, meter, callback, rng, journal)
         status = outcome.status
         if status is Status.CONVERGED and outcome.gap.none and not self.locally_optimal:
             status = Status.NO_GAP
@@ -85,6 +87,7 @@ class GenELinK(Iteration):
         meter: Meter,
         callback: Callback | None,
         rng: np.random.Generator,
+        journal: Journal,
     ) -> tuple[Outcome, Vector]:
         """LA and SA: ±A + σB has the same vectors, and what is wanted on top in magnitude."""
         sign = 1.0 if pencil.which == "LA" else -1.0
@@ -99,7 +102,8 @@ class GenELinK(Iteration):
         def shown(theta: Vector) -> Vector:
             return sign * (theta - shift)
 
-        outcome = run(shifted, start, start.shape[1], self, tol, meter, rng, callback, shown)
+        k = start.shape[1]
+        outcome = run(shifted, start, k, self, tol, meter, rng, callback, shown, journal)
         return outcome, shown(outcome.basis.theta)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from genelin.eigen.basis import (
 )
 from genelin.eigen.referee import Gap, Referee
 from genelin.eigen.subsets import Subsets
+from genelin.io.checkpoint import UNKEPT, Journal, State
 from genelin.linalg import column_dots, orthonormalise
 from genelin.linalg.columns import Block, Vector
 from genelin.operators import Counter, Counting
@@ -101,6 +102,13 @@ class Meter:
         seconds = time.perf_counter() - self._began
         return Cost(counter.passes, counter.applications, counter.flops, seconds)
 
+    def carry(self, before: Cost) -> None:
+        """Count what an earlier run has spent on the same problem."""
+        self._began -= before.seconds
+        self.counter.passes += before.passes
+        self.counter.applications += before.applications
+        self.counter.flops += before.flops
+
     def record(self, t: int, inner: int, residual: float, theta: Vector) -> Record:
         """The record of outer iteration t."""
         cost = self.cost()
@@ -131,16 +139,18 @@ def run(
     rng: np.random.Generator,
     callback: Callback | None = None,
     shown: Callable[[Vector], Vector] = lambda theta: theta,
+    journal: Journal = UNKEPT,
 ) -> Outcome:
-    """Iterate from `start` until its first k pairs are good.
+    """Iterate from `start`, or from where an earlier run was, until its first k pairs are good.
 
     `pencil` is metered; `shown` undoes a shift of its eigenvalues.
     """
     solver, subsets = as_solver(settings.solver), Subsets(pencil, settings.batch, rng)
     state = solver.init(pencil.B)
     referee, monitor = Referee(pencil, solver, state), _Monitor(settings, tol)
-    part, records = subsets.draw() if subsets.active else pencil, list[Record]()
-    basis = first_basis(part, start)
+    start, trend, records = _recalled(journal, start, meter, monitor, subsets)
+    part = subsets.draw() if subsets.active else pencil
+    basis = first_basis(part, start, trend)
     while True:
         t = len(records)
         part_state = state if part is pencil else solver.init(part.B)
@@ -154,11 +164,12 @@ def run(
             reason = monitor.verdict(pencil, records[-1], basis, solution.converged)
         if callback is not None and callback(records[-1], guarded(basis.W[:, :k])):
             reason = Status.STOPPED
-        if reason is None and part is not pencil:
-            subsets.heed(relative)
-            part = subsets.draw() if subsets.active else pencil
-            basis = first_basis(part, basis.W)
+        subsets.heed(relative)
         if reason is None:
+            arrays = basis.arrays if part is pencil else {"W": basis.W}
+            numbers = monitor.numbers | subsets.numbers
+            journal.keep(State(arrays, numbers, records, meter.cost()))
+            part, basis = _next_part(pencil, part, basis, subsets)
             continue
         part, basis = pencil, refreshed(pencil, basis)
         pairs = basis.head(k)
@@ -177,6 +188,29 @@ def run(
         if good and gap.missed:  # time and again: what comes next cannot be told from these
             status = Status.NO_GAP
         return Outcome(pairs, residuals, gap, status, Trace(records), referee)
+
+
+def _recalled(
+    journal: Journal, start: Block, meter: Meter, monitor: _Monitor, subsets: Subsets
+) -> tuple[Block, Block | None, list[Record]]:
+    """Where to begin, with which trend and records: at `start`, or where an earlier run was."""
+    left = journal.recall()
+    if left is None:
+        return start, None, []
+    meter.carry(left.cost)
+    monitor.set(left.numbers)
+    subsets.set(left.numbers)
+    return left.arrays["W"], left.arrays.get("trend"), list(left.trace)
+
+
+def _next_part(
+    pencil: Pencil, part: Pencil, basis: RitzBasis, subsets: Subsets
+) -> tuple[Pencil, RitzBasis]:
+    """Other rows for the next iteration, or all of them, and the basis in their terms."""
+    if part is pencil:
+        return part, basis
+    part = subsets.draw() if subsets.active else pencil
+    return part, first_basis(part, basis.W)
 
 
 def guarded(values: Block) -> Block:
@@ -222,12 +256,24 @@ def _outer_step(
 class _Monitor:
     """Decides when to stop, and why."""
 
+    kept = ("best", "since", "next_look", "seen", "distrust", "overruled", "misses", "restarts")
+
     def __init__(self, settings: Iteration, tol: float) -> None:
         self.settings, self.tol = settings, tol
         self.best, self.since = np.inf, 0
         self.next_look, self.seen = PATIENCE, np.inf
         self.distrust, self.overruled = 1.0, 0
         self.misses, self.restarts = 0, 0
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """All that it remembers."""
+        return {name: getattr(self, name) for name in self.kept}
+
+    def set(self, numbers: Mapping[str, Any]) -> None:
+        """Remember what an earlier run did."""
+        for name in self.kept:
+            setattr(self, name, numbers[name])
 
     def verdict(
         self, pencil: Pencil, record: Record, basis: RitzBasis, reduced: bool

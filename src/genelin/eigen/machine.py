@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +11,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.linalg import eigh
+from threadpoolctl import threadpool_info
+
+from genelin.operators.memory import memory_at_hand
 
 __all__ = ["STOCK", "Profile", "measured", "memory_at_hand"]
 
@@ -28,6 +30,7 @@ class Profile:
     entry : a stored entry of a sparse matrix and a column, in a plain product.
     form : a multiplication in forming a sparse XᵀX.
     touch : a byte of memory that is written.
+    threads, blas_threads : of compiled kernels and of BLAS, with which this was measured.
     """
 
     multiply: float
@@ -36,17 +39,11 @@ class Profile:
     entry: float
     form: float
     touch: float
+    threads: int = 1
+    blas_threads: int = 1
 
 
-STOCK = Profile(4e-11, 5e-10, 1.2e-9, 5e-10, 1e-8, 2e-10)  # two cores of a server
-
-
-def memory_at_hand() -> float:
-    """Bytes of memory that are free, inf where the system does not say."""
-    try:
-        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, ValueError, OSError):
-        return float("inf")
+STOCK = Profile(4e-11, 5e-10, 1.2e-9, 5e-10, 1e-8, 2e-10, 2, 2)  # two cores of a server
 
 
 @cache
@@ -69,6 +66,11 @@ def measured() -> Profile:
         entry=_seconds(lambda: _product(square, V)) / (square.nnz * V.shape[1]),
         form=_seconds(lambda: X.T @ X) / float(np.square(np.diff(X.indptr)).sum()),
         touch=_seconds(lambda: np.ones(2**22)) / 2**25,
+        threads=_kernel_threads(),
+        blas_threads=max(
+            (lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"),
+            default=1,
+        ),
     )
 
 
@@ -90,6 +92,12 @@ def _product(M: Any, V: Any) -> Any:
     from genelin.kernels import times
 
     return times(M, V)
+
+
+def _kernel_threads() -> int:
+    from genelin.kernels.compiled import threads
+
+    return threads()
 
 
 def _seconds(work: Callable[[], Any], repeats: int = 3) -> float:

@@ -56,13 +56,19 @@ class Ordering:
         """Weights of the columns in this order, for those as they are."""
         return _returned(Wx, self.x), _returned(Wy, self.y)
 
-    def told(self, callback: Callback | None) -> Callback | None:
-        """A callback that sees vectors in the order of the data."""
+    def told(self, callback: Callback | None, ordered: TwoView) -> Callback | None:
+        """A callback that sees vectors in the order of the data.
+
+        Those of deficient views, in coordinates of their range, become weights of all columns.
+        """
         if callback is None:
             return None
         whole = np.concatenate([self.x, len(self.x) + self.y])
 
         def tell(record: Record, W: Block) -> object:
+            if len(W) < len(whole):
+                cut = ordered.pencil.B.diagonal_blocks[0].shape[0]
+                W = np.vstack(ordered.lift(W[:cut], W[cut:]))
             vectors = _returned(W, whole)
             vectors.flags.writeable = False
             return callback(record, vectors)
@@ -71,7 +77,7 @@ class Ordering:
 
 
 def _by_frequency(rows: Rows) -> Order:
-    return np.argsort(-np.bincount(rows.matrix.indices, minlength=rows.d), kind="stable")
+    return np.argsort(-rows.frequencies, kind="stable")
 
 
 def _reordered(rows: Rows, order: Order) -> Rows:

@@ -8,18 +8,39 @@ from typing import Any
 import numpy as np
 
 from genelin.eigen.basis import start_block
+from genelin.eigen.cluster import ClusterSpec
 from genelin.eigen.correction import Correctors
 from genelin.eigen.davidson import Davidson
 from genelin.eigen.dense import Dense
 from genelin.eigen.iteration import Callback
 from genelin.eigen.machine import STOCK, Profile, measured, memory_at_hand
 from genelin.eigen.whitened import WhitenedSVD, is_diagonal
+from genelin.io.checkpoint import UNKEPT, Journal
 from genelin.operators import Operator, Rows
 from genelin.problems import SMALL, Pencil, TwoView, estimated_entries, worth_forming
 from genelin.results import EigenSolution, Status
 from genelin.solvers import CG, IncompleteCholesky
 
-__all__ = ["OrDense", "Plan", "Route", "best_route", "surveyed"]
+__all__ = [
+    "OUTER",
+    "STEPS",
+    "Moment",
+    "OrDense",
+    "Plan",
+    "Route",
+    "basis_memory",
+    "basis_seconds",
+    "best_route",
+    "decomposing",
+    "duration",
+    "forming",
+    "in_bytes",
+    "moment_of",
+    "moment_pairs",
+    "planned",
+    "surveyed",
+    "trial_steps",
+]
 
 OPAQUE = 256  # size up to which operators without entries are multiplied out at once
 OUTER = 20  # outer iterations that `Davidson` needs, as a rule
@@ -48,9 +69,10 @@ class OrDense:
         tol: float = 1e-8,
         rng: np.random.Generator | int | None = 0,
         callback: Callback | None = None,
+        journal: Journal = UNKEPT,
     ) -> EigenSolution:
         """Solve `problem` for k pairs."""
-        limited: EigenSolution = self.first(problem, k, tol, rng, callback)
+        limited: EigenSolution = self.first(problem, k, tol, rng, callback, journal)
         if limited.converged or limited.status is Status.STOPPED:
             return limited
         dense = Dense()(problem, k, tol, rng)
@@ -64,9 +86,11 @@ class Route:
     Attributes
     ----------
     name : what is done.
-    seconds, passes, memory : time, reads of all rows of the data, bytes beyond the input.
+    seconds, passes, memory : time, reads of all rows of the data, bytes beyond the input (on a
+        cluster, of a worker, its share of the input included).
     reason : what the figures rest on.
     problem, method : run `method(problem, k, …)`.
+    traffic, client_memory : on a cluster, bytes on all links, and bytes that the client needs.
 
     Examples
     --------
@@ -84,6 +108,8 @@ class Route:
     reason: str
     problem: Any
     method: Any
+    traffic: float = 0.0
+    client_memory: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -104,6 +130,7 @@ class Plan:
 
     task: str
     routes: tuple[Route, ...]
+    cluster: ClusterSpec | None = None
 
     @property
     def chosen(self) -> Route:
@@ -111,17 +138,32 @@ class Plan:
         return self.routes[0]
 
     def __str__(self) -> str:
-        rows: list[tuple[str, ...]] = [("", "route", "seconds", "passes", "memory", "why")]
+        names = ["seconds", "passes", "memory"]
+        if self.cluster is not None:
+            names = ["seconds", "passes", "worker memory", "client memory", "traffic"]
+        rows: list[tuple[str, ...]] = [("", "route", *names, "why")]
         for route in self.routes:
-            figures = f"{route.seconds:.2g}", f"{route.passes:.3g}", _bytes(route.memory)
             mark = "→" if route is self.chosen else " "
-            rows.append((mark, route.name, *figures, route.reason))
-        widths = [max(len(row[column]) for row in rows) for column in range(5)]
-        lines = [f"plan for {self.task}"]
+            rows.append((mark, route.name, *self._figures(route)))
+        widths = [max(len(row[column]) for row in rows) for column in range(2 + len(names))]
+        lines = [f"plan for {self.task}" + (f" on {self.cluster}" if self.cluster else "")]
         for mark, name, *numbers, why in rows:
             cells = [f"{cell:>{w}}" for cell, w in zip(numbers, widths[2:], strict=True)]
             lines.append(f"{mark:{widths[0]}} {name:{widths[1]}}  {'  '.join(cells)}  {why}")
         return "\n".join(lines)
+
+    def _figures(self, route: Route) -> tuple[str, ...]:
+        """The cells of a route, its reason last."""
+        sizes, reason = [route.memory], route.reason
+        if self.cluster is not None:
+            sizes += [route.client_memory, route.traffic]
+            short = [
+                name
+                for name, size in zip(("workers", "client"), sizes, strict=False)
+                if size > self.cluster.memory
+            ]
+            reason = f"too little memory: {', '.join(short)}; {reason}" if short else reason
+        return f"{route.seconds:.2g}", f"{route.passes:.3g}", *map(in_bytes, sizes), reason
 
 
 def planned(problem: Pencil | TwoView, k: int, profile: Profile, steps: int | None = None) -> Plan:
@@ -136,10 +178,7 @@ def planned(problem: Pencil | TwoView, k: int, profile: Profile, steps: int | No
 
 def surveyed(problem: Pencil | TwoView, k: int) -> Plan:
     """The plan by the measured speed of this machine, and a trial solve with B."""
-    steps = None
-    if isinstance(problem, TwoView) and max(problem.splits) > SMALL and not is_diagonal(problem):
-        steps = _trial_steps(problem)
-    return planned(problem, k, measured(), steps)
+    return planned(problem, k, measured(), trial_steps(problem))
 
 
 def best_route(problem: Pencil | TwoView, k: int) -> Route:
@@ -154,8 +193,13 @@ def best_route(problem: Pencil | TwoView, k: int) -> Route:
     return planned(problem, k, STOCK).chosen
 
 
-def _trial_steps(problem: TwoView) -> int:
-    """Steps that a correction takes, from one of two random columns through the data."""
+def trial_steps(problem: Pencil | TwoView) -> int | None:
+    """Steps that a correction takes, from one of two random columns through the data.
+
+    None where no iteration would be of use.
+    """
+    if isinstance(problem, Pencil) or max(problem.splits) <= SMALL or is_diagonal(problem):
+        return None
     pencil, cg = replace(problem, form=False).pencil, CG()
     W = start_block(pencil, 2, np.random.default_rng(0))
     inverse = cg.approximate_inverse(cg.init(pencil.B))
@@ -209,9 +253,9 @@ def _iterative(problem: Pencil, k: int, profile: Profile) -> Route:
     width = Davidson.width(k)
     applications = OUTER * (1 + STEPS) * width
     seconds = applications * _per_column(problem, profile)
-    seconds += _basis_seconds(problem.d, width, STEPS, profile)
+    seconds += basis_seconds(problem.d, width, STEPS, profile)
     reason = f"about {OUTER} outer iterations of {STEPS} steps on {width} columns"
-    memory, passes = _basis_memory(problem.d, width), OUTER * (1.0 + STEPS)
+    memory, passes = basis_memory(problem.d, width), OUTER * (1.0 + STEPS)
     return Route("Davidson", seconds, passes, memory, reason, problem, Davidson())
 
 
@@ -228,14 +272,14 @@ def _is_dense(operator: Operator) -> bool:
     return entries is not None and isinstance(entries.core, np.ndarray)
 
 
-def _basis_seconds(d: float, width: int, steps: int, profile: Profile) -> float:
+def basis_seconds(d: float, width: int, steps: int, profile: Profile) -> float:
     """Products with the basis in all outer iterations, and updates of blocks in all steps."""
     products = OUTER * 8 * d * width * (width * Davidson.blocks / 2) * profile.multiply
     updates = OUTER * steps * UPDATED * d * width * profile.touch
-    return products + updates + _basis_memory(d, width) * profile.touch
+    return products + updates + basis_memory(d, width) * profile.touch
 
 
-def _basis_memory(d: float, width: int) -> float:
+def basis_memory(d: float, width: int) -> float:
     """Three blocks of the size of the basis, and a few of the size of one expansion."""
     return 8.0 * d * width * (3 * Davidson.blocks + 8)
 
@@ -244,7 +288,7 @@ def _basis_memory(d: float, width: int) -> float:
 
 
 @dataclass(frozen=True)
-class _Moment:
+class Moment:
     """XᵀY of two views (or of one with itself): what it costs to form and to apply."""
 
     entries: float  # stored once formed
@@ -253,17 +297,17 @@ class _Moment:
     streamed: float  # the same through the rows
 
 
-def _moment(x: Rows, y: Rows, profile: Profile) -> _Moment:
+def moment_of(x: Rows, y: Rows, profile: Profile) -> Moment:
+    """What XᵀY costs by the speeds of a profile."""
     stored = float(x.stored if x is y else x.stored + y.stored)
     if x.is_sparse and y.is_sparse:
         entries = estimated_entries(x, y)
-        pairs = np.diff(x.matrix.indptr).astype(np.float64) @ np.diff(y.matrix.indptr)
-        return _Moment(
-            entries, profile.form * pairs, profile.entry * entries, profile.sweep * stored
+        return Moment(
+            entries, profile.form * x.pairs_with(y), profile.entry * entries, profile.sweep * stored
         )
     entries, thin = float(x.d) * y.d, SKINNY * profile.multiply
     forming = profile.multiply * min(x.stored * y.d, y.stored * x.d)
-    return _Moment(entries, forming, thin * entries, 2 * thin * stored)
+    return Moment(entries, forming, thin * entries, 2 * thin * stored)
 
 
 def _view_routes(problem: TwoView, k: int, profile: Profile, steps: int) -> tuple[Route, ...]:
@@ -272,8 +316,8 @@ def _view_routes(problem: TwoView, k: int, profile: Profile, steps: int) -> tupl
     dense = _dense_route(problem, profile)
     if max(problem.splits) <= SMALL:
         return (dense,)
-    moments = [_moment(*pair, profile) for pair in _pairs(problem)]
-    wanted = [worth_forming(*pair, problem.form) for pair in _pairs(problem)]
+    moments = [moment_of(*pair, profile) for pair in moment_pairs(problem)]
+    wanted = [worth_forming(*pair, problem.form) for pair in moment_pairs(problem)]
     alternatives = [wanted] if problem.form is not None else [wanted, [not any(wanted)] * 3]
     routes = [
         _davidson_route(problem, k, profile, steps, moments, formed) for formed in alternatives
@@ -281,20 +325,31 @@ def _view_routes(problem: TwoView, k: int, profile: Profile, steps: int) -> tupl
     return _ranked([*routes, dense])
 
 
-def _pairs(problem: TwoView) -> tuple[tuple[Rows, Rows], ...]:
+def moment_pairs(problem: TwoView) -> tuple[tuple[Rows, Rows], ...]:
+    """The views of which S_x, S_y and S_xy are made."""
     X, Y = problem.X, problem.Y
     return (X, X), (Y, Y), (X, Y)
 
 
 def _dense_route(problem: TwoView, profile: Profile) -> Route:
     dx, dy = (float(d) for d in problem.splits)
-    smaller, numbers = min(dx, dy), dx**2 + dy**2 + dx * dy
-    stored = (problem.X.stored, problem.Y.stored)
-    seconds = profile.multiply * (stored[0] * (dx + dy) + stored[1] * dy)
-    seconds += profile.multiply * (dx**3 + dy**3 + 2 * dx * dy * smaller)
-    seconds += profile.decompose * smaller**3
+    numbers = dx**2 + dy**2 + dx * dy
+    seconds = forming(problem, profile) + decomposing(dx, dy, profile)
     reason = "covariances in one pass, their factors, and one decomposition"
     return Route("dense", seconds, 1.0, 24 * numbers, reason, problem, Dense())
+
+
+def forming(problem: TwoView, profile: Profile) -> float:
+    """Seconds for all covariances as dense matrices."""
+    (dx, dy), x, y = problem.splits, float(problem.X.stored), float(problem.Y.stored)
+    return profile.multiply * (x * (dx + dy) + y * dy)
+
+
+def decomposing(dx: float, dy: float, profile: Profile) -> float:
+    """Seconds for their factors and the decomposition of the whitened cross-covariance."""
+    smaller = min(dx, dy)
+    products = dx**3 + dy**3 + 2 * dx * dy * smaller
+    return profile.multiply * products + profile.decompose * smaller**3
 
 
 def _diagonal_route(problem: TwoView, k: int, profile: Profile) -> Route:
@@ -312,7 +367,7 @@ def _davidson_route(
     k: int,
     profile: Profile,
     steps: int,
-    moments: list[_Moment],
+    moments: list[Moment],
     formed: list[bool],
 ) -> Route:
     """`Davidson` with some of S_x, S_y and S_xy formed."""
@@ -321,10 +376,10 @@ def _davidson_route(
     chosen = [moment for moment, is_formed in zip(moments, formed, strict=True) if is_formed]
     rest = [moment for moment in moments if moment not in chosen]
     streamed = moments[:2] if len(rest) == 3 else rest  # all three take one sweep
-    seconds = _basis_seconds(d, width, steps, profile) + sum(moment.forming for moment in chosen)
+    seconds = basis_seconds(d, width, steps, profile) + sum(moment.forming for moment in chosen)
     seconds += products * sum(moment.formed for moment in chosen)
     seconds += products * sum(moment.streamed for moment in streamed)
-    memory = _basis_memory(d, width) + 24 * sum(moment.entries for moment in chosen)
+    memory = basis_memory(d, width) + 24 * sum(moment.entries for moment in chosen)
     passes = 2.0 * bool(chosen) + (4.0 + steps) * OUTER * bool(rest)
     most = max(moment.entries for moment in chosen or moments)
     name = "covariances formed" if chosen else "data as operator"
@@ -332,7 +387,7 @@ def _davidson_route(
         f"{most:.1g} entries in a covariance, {problem.data_size:.1g} in the data; about {OUTER} "
         f"outer iterations of {steps} steps"
     )
-    plain = formed == [worth_forming(*pair, problem.form) for pair in _pairs(problem)]
+    plain = formed == [worth_forming(*pair, problem.form) for pair in moment_pairs(problem)]
     solved = problem if plain else replace(problem, form=all(formed))
     return Route(name, seconds, passes, memory, reason, solved, _davidson(problem, formed))
 
@@ -344,7 +399,22 @@ def _davidson(problem: TwoView, formed: list[bool]) -> Davidson:
     return Davidson()
 
 
-def _bytes(count: float) -> str:
+def duration(seconds: float) -> str:
+    """Seconds in the unit that suits them.
+
+    Examples
+    --------
+    >>> duration(0.25), duration(90), duration(9000), duration(1e6)
+    ('0.25 s', '90 s', '2.5 h', '12 d')
+    """
+    for length, unit in ((86400.0, "d"), (3600.0, "h")):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.{0 if seconds >= 10 * length else 1}f} {unit}"
+    return f"{seconds:.2g} s" if seconds < 100 else f"{seconds:.0f} s"
+
+
+def in_bytes(count: float) -> str:
+    """A number of bytes in the unit that suits it."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000:
             return f"{count:.0f} {unit}"

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
 
+from genelin.eigen.cluster import ClusterSpec, DataSpec, described
+from genelin.eigen.cluster_routes import planned_on
+from genelin.eigen.fingerprint import fingerprint, refuse_wrong_answer
 from genelin.eigen.iteration import Callback
-from genelin.eigen.planner import Plan, best_route, surveyed
+from genelin.eigen.machine import measured
+from genelin.eigen.planner import STEPS, Plan, best_route, planned, surveyed, trial_steps
 from genelin.errors import ConvergenceWarning, RankDeficiencyWarning
+from genelin.io.checkpoint import Checkpoint, FileJournal
 from genelin.linalg import Which
 from genelin.problems import Pencil, TwoView, check_pencil
 from genelin.results import CCASolution, EigenSolution
@@ -30,6 +36,8 @@ def top_k(
     which: Which = "LM",
     rng: Rng = 0,
     callback: Callback | None = None,
+    checkpoint: Any = None,
+    resume: bool = False,
 ) -> EigenSolution:
     """Top-k generalized eigenpairs, A v = λ B v.
 
@@ -45,6 +53,11 @@ def top_k(
     rng : seed or generator of the random start; the same seed gives the same answer.
     callback : called as callback(record, W) after every outer iteration, of which `Dense` has none;
         a true answer stops.
+    checkpoint : a folder, or a `genelin.io.Checkpoint`: the state of the run is kept there, after
+        outer iterations and their callbacks, at the end, and when an exception or Ctrl-C ends it.
+    resume : continue the run whose state is there, with its trace and cost; a finished one gives
+        its answer at once. Data and settings must be the same (limits such as max_iter, the seed
+        and the callback may differ).
 
     Returns
     -------
@@ -55,6 +68,8 @@ def top_k(
     -----
     ConvergenceWarning
         If the tolerance was not reached; `status` says why and what to do.
+    CheckpointWarning
+        If a state could not be written (the run goes on), or there was none to resume.
 
     Examples
     --------
@@ -65,6 +80,7 @@ def top_k(
     >>> top_k(A, B, k=1).values.round(6).tolist()
     [2.366025]
     """
+    kept = _checkpoint(checkpoint, resume)
     problem = Pencil(A, B, which)
     _check_k(k, problem.d, f"the size of A, {problem.d}")
     _check_tol(tol)
@@ -72,7 +88,8 @@ def top_k(
     generator = _generator(rng)
     check_pencil(problem, generator)
     problem, method, route = _settled(method, problem, k)
-    solution: EigenSolution = method(problem, k, tol, generator, callback)
+    run = _Run(problem, method, k, tol, generator, callback)
+    solution: EigenSolution = run.solution(kept, resume)
     _warn_if_unconverged(solution, tol)
     return replace(solution, route=route) if route else solution
 
@@ -91,6 +108,8 @@ def top_k_cca(
     tol: float = 1e-6,
     rng: Rng = 0,
     callback: Callback | None = None,
+    checkpoint: Any = None,
+    resume: bool = False,
 ) -> CCASolution:
     """Top-k canonical correlations between the columns of X and of Y.
 
@@ -110,6 +129,11 @@ def top_k_cca(
     rng : seed or generator of the random start; the same seed gives the same answer.
     callback : called as callback(record, W) after every outer iteration, of which `Dense` has none;
         a true answer stops.
+    checkpoint : a folder, or a `genelin.io.Checkpoint`: the state of the run is kept there, after
+        outer iterations and their callbacks, at the end, and when an exception or Ctrl-C ends it.
+    resume : continue the run whose state is there, with its trace and cost; a finished one gives
+        its answer at once. Data and settings must be the same (limits such as max_iter, the seed
+        and the callback may differ).
 
     Returns
     -------
@@ -123,6 +147,8 @@ def top_k_cca(
         If reg = 0 and the columns of X or Y are dependent: the answer is on their range.
     ConvergenceWarning
         If the tolerance was not reached; `status` says why and what to do.
+    CheckpointWarning
+        If a state could not be written (the run goes on), or there was none to resume.
 
     Examples
     --------
@@ -133,6 +159,7 @@ def top_k_cca(
     >>> top_k_cca(X, Y, k=3).correlations.round(6).tolist()
     [0.795608, 0.200556, 0.07257]
     """
+    kept = _checkpoint(checkpoint, resume)
     problem = TwoView(X, Y, reg, center, scale, shrinkage, form)
     _check_k(k, min(problem.splits), f"the smaller number of columns, {min(problem.splits)}")
     _check_tol(tol)
@@ -146,7 +173,8 @@ def top_k_cca(
                 "ask for fewer pairs, or set reg > 0"
             )
         warnings.warn(deficiency.message, RankDeficiencyWarning, stacklevel=2)
-    solution: CCASolution = method(problem, k, tol, generator, callback)
+    run = _Run(problem, method, k, tol, generator, callback)
+    solution: CCASolution = run.solution(kept, resume)
     _warn_if_unconverged(solution, tol)
     return replace(solution, route=route) if route else solution
 
@@ -186,6 +214,7 @@ def plan_cca(
     center: bool = True,
     scale: bool = False,
     form: bool | None = None,
+    cluster: ClusterSpec | None = None,
 ) -> Plan:
     """What `top_k_cca(X, Y, k)` would do, at what cost, and what else could be done.
 
@@ -194,12 +223,16 @@ def plan_cca(
 
     Parameters
     ----------
-    X, Y, k, reg, shrinkage, center, scale, form : as for `top_k_cca`.
+    X, Y, k, reg, shrinkage, center, scale, form : as for `top_k_cca`; data that do not exist yet
+        are described by a `DataSpec` each.
+    cluster : plan for these workers instead of this machine: the data are taken to be in their
+        memory already, and their cores to be as fast as those here.
 
     Returns
     -------
     Plan
-        routes with predicted seconds, passes and memory, the chosen one first; print it.
+        routes with predicted seconds, passes and memory, the chosen one first; on a cluster also
+        the memory of the client and the bytes on the wire. Print it.
 
     Examples
     --------
@@ -211,10 +244,24 @@ def plan_cca(
     plan for 2 canonical pairs of X (500 × 20) and Y (500 × 30)
     >>> plan.chosen.name, plan.chosen.method
     ('dense', Dense())
+
+    >>> from genelin import ClusterSpec, DataSpec
+    >>> X, Y = DataSpec(10**9, 10**6, nonzeros=100), DataSpec(10**9, 10**6, nonzeros=100)
+    >>> plan = plan_cca(X, Y, k=100, cluster=ClusterSpec(64, 16, 64e9, 1.25e9))
+    >>> plan.chosen.name, plan.chosen.traffic > 1e12
+    ('data as operator', True)
     """
+    if cluster is not None and not isinstance(cluster, ClusterSpec):
+        raise TypeError(f"cluster={cluster!r} must be a ClusterSpec, or None for this machine")
+    imagined = isinstance(X, DataSpec) or isinstance(Y, DataSpec)
+    if imagined:
+        X, Y = described(X, Y)
     problem = TwoView(X, Y, reg, center, scale, shrinkage, form)
     _check_k(k, min(problem.splits), f"the smaller number of columns, {min(problem.splits)}")
-    return surveyed(problem, k)
+    steps = None if imagined else trial_steps(problem)
+    if cluster is None:
+        return planned(problem, k, measured(), steps)
+    return planned_on(cluster, problem, k, measured(), STEPS if steps is None else steps)
 
 
 def _settled(method: Any, problem: Any, k: int) -> tuple[Any, Any, str]:
@@ -227,6 +274,43 @@ def _settled(method: Any, problem: Any, k: int) -> tuple[Any, Any, str]:
             f"method={method!r} is not an eigen method: pass None, GenELinK(), CCALin() or Dense()"
         )
     return problem, method, ""
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A method on its problem, with a journal where one is wanted."""
+
+    problem: Any
+    method: Any
+    k: int
+    tol: float
+    rng: np.random.Generator
+    callback: Callback | None
+
+    def solution(self, checkpoint: Checkpoint | None, resume: bool) -> Any:
+        """Solve, or go on with what a checkpoint holds."""
+        given = (self.problem, self.k, self.tol, self.rng, self.callback)
+        if checkpoint is None:
+            return _checked(self.method(*given))
+        about = fingerprint(self.problem, self.k, self.tol, self.method)
+        journal = FileJournal(checkpoint, about, self.rng, resume)
+        if journal.solution is not None:
+            journal.restore_random()
+            refuse_wrong_answer(self.problem, journal.solution, checkpoint.path)
+            return journal.solution
+        able = "journal" in signature(self.method).parameters
+        with journal:
+            solution = _checked(self.method(*given, **({"journal": journal} if able else {})))
+            journal.finish(solution)
+        return solution
+
+
+def _checkpoint(checkpoint: Any, resume: Any) -> Checkpoint | None:
+    if not isinstance(resume, bool | np.bool_):
+        raise TypeError(f"resume={resume!r} must be True or False")
+    if checkpoint is None and resume:
+        raise ValueError("resume=True needs checkpoint=, the folder with the state to resume")
+    return None if checkpoint is None else Checkpoint.of(checkpoint)
 
 
 def _check_k(k: Any, most: int, what: str) -> None:
@@ -256,11 +340,15 @@ def _generator(rng: Any) -> np.random.Generator:
         ) from error
 
 
-def _warn_if_unconverged(solution: Any, tol: float) -> None:
+def _checked(solution: Any) -> Any:
     if not isinstance(solution, EigenSolution | CCASolution):
         raise TypeError(
             f"method returned {type(solution).__name__}, not an EigenSolution or a CCASolution"
         )
+    return solution
+
+
+def _warn_if_unconverged(solution: Any, tol: float) -> None:
     if not solution.converged:
         warnings.warn(
             f"{solution.status} (largest residual {solution.residuals.max():.1e} in the B⁻¹-norm, "

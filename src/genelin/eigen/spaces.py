@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.linalg import svd
@@ -44,6 +45,15 @@ class Space(Protocol):
 
     def restart(self, count: int) -> None:
         """Cut the space back to its best `count` pairs."""
+        ...
+
+    @property
+    def arrays(self) -> dict[str, Any]:
+        """The basis, a vector a row: views that hold until the next restart."""
+        ...
+
+    def refill(self, arrays: Mapping[str, Any]) -> None:
+        """Fill an empty space with what `arrays` has said of another one."""
         ...
 
 
@@ -145,6 +155,15 @@ class SearchSpace:
         self._basis.rotate(U)
         self._H[: U.shape[1], : U.shape[1]] = np.diag(theta[:count])
 
+    @property
+    def arrays(self) -> dict[str, Any]:
+        """The basis, a vector a row."""
+        return {"Q": self._basis.Q.T}
+
+    def refill(self, arrays: Mapping[str, Any]) -> None:
+        """Products are computed anew."""
+        self.expand(np.asarray(arrays["Q"].T))
+
 
 class SplitSpace:
     """One basis for each view, S_x- and S_y-orthonormal, and H = Q_xᵀS_xyQ_y.
@@ -204,6 +223,18 @@ class SplitSpace:
         self._x.rotate(U)
         self._y.rotate(V)
         self._H[: U.shape[1], : V.shape[1]] = np.diag(sigma[:count])
+
+    @property
+    def arrays(self) -> dict[str, Any]:
+        """Both bases, a vector a row."""
+        return {"x": self._x.Q.T, "y": self._y.Q.T}
+
+    def refill(self, arrays: Mapping[str, Any]) -> None:
+        """Products are computed anew."""
+        x, y = arrays["x"].T, arrays["y"].T
+        both = np.zeros((self._pencil.d, max(x.shape[1], y.shape[1])))
+        both[: self._cut, : x.shape[1]], both[self._cut :, : y.shape[1]] = x, y
+        self.expand(both)
 
 
 def _stacked(upper: Block, U: Block, lower: Block, V: Block) -> Block:

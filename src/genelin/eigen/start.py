@@ -13,6 +13,7 @@ from genelin.problems import TwoView, worth_forming
 __all__ = ["frequent_start", "streams"]
 
 FREQUENT = 1000  # features of a view that are solved densely
+PASSES = 3  # to form their covariances from rows that are not in memory
 SHARE = 0.25  # of all entries that they must hold
 
 
@@ -37,16 +38,14 @@ def frequent_start(problem: TwoView, k: int, counter: Counter) -> tuple[Block, B
     if not streams(problem):
         return None
     x, y = (_frequent(rows) for rows in views)
-    X, Y = (
-        Rows(rows.matrix[:, chosen], rows.weights)
-        for rows, chosen in zip(views, (x, y), strict=True)
-    )
+    X, Y = (rows.columns(chosen) for rows, chosen in zip(views, (x, y), strict=True))
     stored = X.stored + Y.stored
     if stored < SHARE * problem.data_size:
         return None
     part = TwoView(X, Y, problem.regs, problem.center, problem.scale, form=True)
     solution = Dense()(part, min(k, *part.splits))
-    counter.read(float(stored), solution.cost.flops)
+    reads = float(stored) if X.at_hand else PASSES * problem.data_size
+    counter.read(reads, solution.cost.flops)
     Wx, Wy = (np.zeros((d, len(solution.correlations))) for d in problem.splits)
     Wx[x], Wy[y] = solution.x_weights, solution.y_weights
     return Wx, Wy
@@ -70,6 +69,5 @@ def streams(problem: TwoView) -> bool:
 
 def _frequent(rows: Rows) -> NDArray[np.intp]:
     """The columns with the most entries, in their order."""
-    counts = np.bincount(rows.matrix.indices, minlength=rows.d)
     most = min(FREQUENT, rows.d)
-    return np.sort(np.argpartition(-counts, most - 1)[:most])
+    return np.sort(np.argpartition(-rows.frequencies, most - 1)[:most])

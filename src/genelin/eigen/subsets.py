@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +38,18 @@ class Subsets:
                 "data sets (with reg > 0 where their columns are dependent); or leave batch=None"
             )
         self.batch: int = self._largest if batch is None else batch
-        self._best, self._since = np.inf, 0
+        self._best: float = np.inf
+        self._since = 0
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """What the size of the next subset depends on."""
+        return {"batch": self.batch, "subset_best": self._best, "subset_since": self._since}
+
+    def set(self, numbers: Mapping[str, Any]) -> None:
+        """Go on from the numbers of an earlier run."""
+        self.batch, self._best = int(numbers["batch"]), float(numbers["subset_best"])
+        self._since = int(numbers["subset_since"])
 
     @property
     def active(self) -> bool:
@@ -55,6 +68,8 @@ class Subsets:
 
     def heed(self, residual: float) -> None:
         """Double the subsets after two residuals that did not fall by a fifth."""
+        if not self.active:
+            return
         if residual < 0.8 * self._best:
             self._best, self._since = residual, 0
             return

@@ -12,6 +12,7 @@ from genelin.eigen.ccalin import canonical_solution
 from genelin.eigen.davidson import Davidson
 from genelin.eigen.dense import sine_bound, status_of
 from genelin.eigen.iteration import Callback, Meter
+from genelin.io.checkpoint import UNKEPT, Journal
 from genelin.linalg import column_norms
 from genelin.linalg.columns import Vector
 from genelin.operators import Counter
@@ -46,6 +47,7 @@ class WhitenedSVD:
         tol: float = 1e-6,
         rng: np.random.Generator | int | None = 0,
         callback: Callback | None = None,
+        journal: Journal = UNKEPT,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs; there is nothing to call back."""
         if not is_diagonal(problem):
@@ -58,12 +60,12 @@ class WhitenedSVD:
         scaled = problem.S_xy.scaled(x_root, y_root)
         smaller = min(scaled.shape)
         if k + 1 >= smaller:
-            return Davidson()(problem, k, tol, rng, callback)
+            return Davidson()(problem, k, tol, rng, callback, journal)
         try:
             counted = _counted(scaled, meter.counter, min(max(2 * k + 3, 20), smaller - 1))
             U, sigma, Vt = svds(counted, k + 1, v0=rng.standard_normal(smaller))
         except ArpackError:
-            return Davidson()(problem, k, tol, rng, callback)
+            return Davidson()(problem, k, tol, rng, callback, journal)
         falling = np.argsort(-sigma)
         U, sigma, V = U[:, falling], sigma[falling], Vt[falling].T
         (U, V), top = (U[:, :k], V[:, :k]), sigma[:k]

@@ -29,13 +29,15 @@ from genelin.eigen.davidson import Davidson
 from genelin.eigen.planner import best_route
 from genelin.eigen.solve import top_k_cca
 from genelin.estimators import persistence
+from genelin.estimators.elsewhere import feature_rows
 from genelin.estimators.progress import showing
 from genelin.estimators.scores import Scores, mean_correlation, projected
 from genelin.estimators.significance import Significance, Spectrum
 from genelin.estimators.statistics import view_statistics
 from genelin.estimators.streaming import MOST_FEATURES, Moments, Reservoir
 from genelin.linalg.columns import Block, Vector
-from genelin.operators import Rows, as_rows
+from genelin.operators import Rows, as_rows, kept_elsewhere
+from genelin.operators.chunked import paired
 from genelin.problems import TwoView
 from genelin.results import CCASolution
 
@@ -99,6 +101,11 @@ class CCA(
     verbose : int, default=0
         1 shows progress, as a bar where rich is installed and output is a terminal, else a line a
         second; 2 a line for every iteration.
+    checkpoint : folder or `genelin.io.Checkpoint`, default=None
+        Where `fit` keeps the state of its run, as `top_k_cca` does: one folder for one fit at a
+        time. `partial_fit` keeps nothing there, and `save` does not store this setting.
+    resume : bool, default=False
+        Let `fit` continue the run whose state is in `checkpoint`: the same data and settings.
 
     Attributes
     ----------
@@ -168,6 +175,8 @@ class CCA(
         warm_start: bool = False,
         random_state: Any = None,
         verbose: int = 0,
+        checkpoint: Any = None,
+        resume: bool = False,
     ) -> None:
         self.n_components = n_components
         self.reg = reg
@@ -181,6 +190,8 @@ class CCA(
         self.warm_start = warm_start
         self.random_state = random_state
         self.verbose = verbose
+        self.checkpoint = checkpoint
+        self.resume = resume
 
     # --- Learning ------------------------------------------------------------------------------
 
@@ -204,7 +215,8 @@ class CCA(
         x, other = self._training_rows(X, y, sample_weight, fewest=2)
         previous = self.solution_ if self.warm_start and self.__sklearn_is_fitted__() else None
         self.__dict__.pop("_stream", None)
-        return self._learn(self._task(x, other, x.counted), previous)
+        keeping = {"checkpoint": self.checkpoint, "resume": self.resume}
+        return self._learn(self._task(x, other, x.counted), previous, **keeping)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Count another batch of rows, and find the canonical pairs of all rows so far.
@@ -232,6 +244,11 @@ class CCA(
         [0.795608]
         """
         self._check_parameters()
+        if kept_elsewhere(X) or kept_elsewhere(y):
+            raise TypeError(
+                "partial_fit takes batches that are in memory: give data on disk or with Dask to "
+                "fit, which reads them in parts"
+            )
         fresh = not hasattr(self, "_stream")
         if fresh and self.__sklearn_is_fitted__():
             warnings.warn(
@@ -271,7 +288,9 @@ class CCA(
         return _Task(*rows, False, False, (x_mean, y_mean), (x_spread, y_spread), *counts)
 
     def _task(self, x: Rows, y: Rows, counted: int) -> _Task:
-        """To solve for these rows as they are."""
+        """To solve for these rows as they are; where that takes one read of them, it is now."""
+        if not x.at_hand:
+            TwoView(x, y, center=self.center).gather()
         x_mean, y_mean = (rows.mean if self.center else np.zeros(rows.d) for rows in (x, y))
         x_spread, y_spread = (
             np.sqrt(np.where(rows.constant, 1.0, rows.variance)) if self.scale else np.ones(rows.d)
@@ -280,7 +299,7 @@ class CCA(
         means, spreads, weighted = (x_mean, y_mean), (x_spread, y_spread), x.weights is not None
         return _Task(x, y, self.center, self.scale, means, spreads, counted, weighted)
 
-    def _learn(self, task: _Task, previous: CCASolution | None) -> Self:
+    def _learn(self, task: _Task, previous: CCASolution | None, **keeping: Any) -> Self:
         """Solve, and copy what was found to attributes."""
         x, y, center, scale, means, spreads, counted, _ = task
         with showing(self.verbose, self.tol) as progress, _in_our_words():
@@ -296,6 +315,7 @@ class CCA(
                 tol=self.tol,
                 rng=self._seed(),
                 callback=progress,
+                **keeping,
             )
             if progress is not None:
                 progress.finish(solution)
@@ -570,11 +590,13 @@ class CCA(
                 f"`n_components` upper bound is {most}, the smaller number of features. Got "
                 f"{self.n_components} instead. Reduce `n_components`."
             )
-        return x, other
+        return paired(x, other)
 
     def _x_rows(
         self, X: Any, sample_weight: Any = None, reset: bool = False, **options: Any
     ) -> Rows:
+        if kept_elsewhere(X):
+            return feature_rows(self, X, _weights(sample_weight), reset)
         X = validate_data(
             self,
             X,
@@ -587,17 +609,19 @@ class CCA(
         return as_rows(X, "X", _weights(sample_weight))
 
     def _y_rows(self, y: Any, sample_weight: Any = None, reset: bool = False) -> Rows:
-        y = check_array(
-            y,
-            input_name="y",
-            accept_sparse="csr",
-            dtype=FLOATS,
-            ensure_2d=False,
-            ensure_all_finite=False,
-        )
+        if not kept_elsewhere(y):
+            y = check_array(
+                y,
+                input_name="y",
+                accept_sparse="csr",
+                dtype=FLOATS,
+                ensure_2d=False,
+                ensure_all_finite=False,
+            )
+        flat = len(y.shape) == 1
+        rows = as_rows(y[:, None] if flat else y, "y", _weights(sample_weight))
         if reset:
-            self._flat, self._n_targets = y.ndim == 1, 1 if y.ndim == 1 else y.shape[1]
-        rows = as_rows(y[:, None] if y.ndim == 1 else y, "y", _weights(sample_weight))
+            self._flat, self._n_targets = flat, rows.d
         if rows.d != self._n_targets:
             raise ValueError(f"y has {rows.d} columns, but CCA was fitted with {self._n_targets}")
         return rows

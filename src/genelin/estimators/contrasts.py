@@ -12,6 +12,7 @@ import numpy as np
 from genelin.eigen.genelink import fix_signs
 from genelin.eigen.solve import top_k
 from genelin.errors import NotPositiveDefiniteError, RankDeficiencyWarning
+from genelin.io import Checkpoint
 from genelin.linalg import Which, range_basis
 from genelin.linalg.columns import EPS, Block
 from genelin.operators import Gram, Rows, Sum
@@ -80,7 +81,14 @@ class Contrast:
             raise self._singular()
 
     def solve(
-        self, k: int, which: Which, method: Any, tol: float, rng: np.random.Generator
+        self,
+        k: int,
+        which: Which,
+        method: Any,
+        tol: float,
+        rng: np.random.Generator,
+        checkpoint: Checkpoint | None = None,
+        resume: bool = False,
     ) -> EigenSolution:
         """The k directions at the end of the spectrum that `which` names.
 
@@ -90,7 +98,7 @@ class Contrast:
         A, B = _formed(self.signal), _formed(self.noise)
         settings = {"which": which, "method": method, "tol": tol, "rng": rng}
         try:
-            return top_k(A, B, k, **settings)
+            return top_k(A, B, k, **settings, **_kept(checkpoint, resume))
         except NotPositiveDefiniteError as error:
             if self.d > SMALL:
                 raise self._singular() from error
@@ -101,6 +109,8 @@ class Contrast:
                 "for fewer components"
             )
         try:
+            part = None if checkpoint is None else checkpoint.part("range")
+            settings |= _kept(part, resume)
             solution = top_k(Q.T @ (A @ Q), Q.T @ (B @ Q), k, **settings)
         except NotPositiveDefiniteError as error:
             raise self._unbounded() from error
@@ -139,6 +149,12 @@ class Contrast:
         )
 
 
+def _kept(checkpoint: Checkpoint | None, resume: bool) -> dict[str, Any]:
+    """Settings of `top_k`: one of several runs resumes if it had begun."""
+    begun = checkpoint is not None and checkpoint.exists
+    return {"checkpoint": checkpoint, "resume": resume and begun}
+
+
 def _common_range(A: Sum, B: Sum) -> Block:
     """A basis of the range of S₁ + S₂, whatever the scales of the two."""
     total = np.zeros(A.shape)
@@ -168,13 +184,14 @@ def against_background(X: Rows, background: Rows, ridge: Ridge, center: bool) ->
         _scatter([(X, 1.0)], center),
         ridge.added([(background, 1.0)], center),
         ("the covariance of X", "the covariance of the background"),
-        X.n - center,
+        X.counted - center,
     )
 
 
 def between_classes(groups: list[Rows], ridge: Ridge) -> Contrast:
     """Linear discriminant analysis: scatter of the class means against that within classes."""
-    shares = np.array([rows.n for rows in groups]) / sum(rows.n for rows in groups)
+    counts = np.array([rows.counted for rows in groups])
+    shares = counts / counts.sum()
     means = np.array([rows.mean for rows in groups])
     deviations = means - shares @ means  # (classes, d)
     deviations[:, shares @ deviations**2 <= 100 * EPS**2 * (shares @ means**2)] = 0.0  # rounding
@@ -194,7 +211,7 @@ def spatial_patterns(groups: list[Rows], ridge: Ridge, center: bool) -> Contrast
         _scatter([(first, 1.0)], center),
         ridge.added([(first, 1.0), (second, 1.0)], center),
         ("the covariance of the first class", "the sum of the covariances of both classes"),
-        first.n - center,
+        first.counted - center,
     )
 
 
@@ -210,7 +227,7 @@ def class_pairs(
             signals[i],
             noises[j],
             (names[i], names[j]),
-            groups[i].n - center,
+            groups[i].counted - center,
             (classes[i], classes[j]),
         )
         for i in range(len(groups))

@@ -198,7 +198,7 @@ class CorrelationsDisplay:
         correlations = _learned(estimator, "canonical_correlations_", "CorrelationsDisplay")
         if (X is None) != (y is None):
             raise ValueError("X and y are two views of the same rows: give both or neither")
-        held_out = None if X is None else _correlations(*estimator.transform(X, y))
+        held_out = None if X is None else column_correlations(*estimator.transform(X, y))
         display = cls(
             canonical_correlations=correlations,
             score_correlations=estimator.score_correlations_,
@@ -315,7 +315,7 @@ class ScoresDisplay:
             x, y = self.x_scores[rows], self.y_scores[rows]
             self.points_ += self.ax_.plot(x, y, **{**look, **kwargs})
         number = self.component + 1
-        correlation = _correlations(self.x_scores[:, None], self.y_scores[:, None])[0]
+        correlation = column_correlations(self.x_scores[:, None], self.y_scores[:, None])[0]
         self.ax_.set(
             xlabel=f"score of X, component {number}",
             ylabel=f"score of y, component {number}",
@@ -397,7 +397,7 @@ class LoadingsDisplay:
             x_names = getattr(estimator, "feature_names_in_", None)
         sides = []
         for view, matrix, given in zip("xy", loadings, (x_names, y_names), strict=True):
-            names = _feature_names(given, len(matrix), view)
+            names = feature_names(given, len(matrix), view)
             largest = np.argsort(-np.abs(matrix[:, component]), kind="stable")[:max_features]
             sides.append((matrix[largest, component], [names[place] for place in largest]))
         (x, x_chosen), (y, y_chosen) = sides
@@ -597,14 +597,14 @@ def _checked_labels(given: Any, n: int) -> NDArray[Any]:
     return labels
 
 
-def _feature_names(given: Any, count: int, prefix: str) -> list[str]:
+def feature_names(given: Any, count: int, prefix: str) -> list[str]:
     names = [f"{prefix}{place}" for place in range(count)] if given is None else list(given)
     if len(names) != count:
         raise ValueError(f"{prefix}_names has {len(names)} names for {count} features")
     return [str(name) for name in names]
 
 
-def _correlations(U: Any, V: Any) -> Array:
+def column_correlations(U: Any, V: Any) -> Array:
     """Plain correlations of the columns of U with those of V; 0 where one is constant."""
     U, V = (np.asarray(S, dtype=np.float64) for S in (U, V))
     U, V = U - U.mean(axis=0), V - V.mean(axis=0)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import starmap
 from numbers import Integral
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from genelin.errors import RankDeficiencyWarning
+from genelin.errors import CheckpointWarning, RankDeficiencyWarning
 from genelin.estimators.contrasts import (
     Contrast,
     Ridge,
@@ -26,9 +27,12 @@ from genelin.estimators.contrasts import (
     joined,
     spatial_patterns,
 )
+from genelin.estimators.elsewhere import feature_rows
+from genelin.estimators.scores import projected
+from genelin.io import Checkpoint
 from genelin.linalg import Which
 from genelin.linalg.columns import Block
-from genelin.operators import Rows
+from genelin.operators import Rows, kept_elsewhere
 from genelin.operators.checks import refuse_extreme
 from genelin.results import EigenSolution
 
@@ -78,6 +82,11 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         As in `top_k`: bound on the residual of every pair.
     random_state : int, RandomState or None, default=None
         Of the random start of iterative methods.
+    checkpoint : folder or `genelin.io.Checkpoint`, default=None
+        Where `fit` keeps the state of its runs, as `top_k` does; several problems (both ends,
+        class pairs) have a folder each within.
+    resume : bool, default=False
+        Let `fit` continue what is in `checkpoint`: the same data and settings.
 
     Attributes
     ----------
@@ -133,6 +142,8 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         method: Any = None,
         tol: float = 1e-8,
         random_state: Any = None,
+        checkpoint: Any = None,
+        resume: bool = False,
     ) -> None:
         self.n_components = n_components
         self.which = which
@@ -143,6 +154,8 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         self.method = method
         self.tol = tol
         self.random_state = random_state
+        self.checkpoint = checkpoint
+        self.resume = resume
 
     def fit(self, X: Any, y: Any = None, *, background: Any = None) -> GeneralizedEigen:
         """Find the directions.
@@ -167,7 +180,8 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         tasks = [(contrast, *end) for contrast in contrasts for end in _ends(self.which, k)]
         for contrast, end, _ in tasks:
             contrast.check(end)
-        self.solution_ = joined(list(starmap(partial(self._solved, rng), tasks)))
+        numbered = [(number, *task) for number, task in enumerate(tasks)]
+        self.solution_ = joined(list(starmap(partial(self._solved, rng), numbered)))
         self.eigenvalues_ = self.solution_.values
         self.components_ = np.ascontiguousarray(self.solution_.vectors.T)
         pairs = [contrast.classes for contrast in contrasts if contrast.classes is not None]
@@ -184,9 +198,12 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """
         check_is_fitted(self)
         X = self._validated(X, reset=False)
+        if isinstance(X, Rows):
+            scores: NDArray[Any] = projected(X, self.mean_, np.ones(X.d), self.rotations_)
+            return scores
         R = self.rotations_.astype(X.dtype, copy=False)
-        scores: NDArray[Any] = np.asarray(X @ R) - (self.mean_ @ self.rotations_).astype(X.dtype)
-        return scores
+        moved: NDArray[Any] = np.asarray(X @ R) - (self.mean_ @ self.rotations_).astype(X.dtype)
+        return moved
 
     @property
     def rotations_(self) -> Block:
@@ -207,6 +224,9 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     # --- From data to contrasts ------------------------------------------------------------------
 
     def _validated(self, X: Any, y: Any = "no_validation", reset: bool = True) -> Any:
+        if kept_elsewhere(X):
+            rows = feature_rows(self, X, reset=reset)
+            return rows if isinstance(y, str) else (rows, column_or_1d(y))
         least = 2 if reset else 1
         kinds = [np.float64, np.float32]
         return validate_data(
@@ -239,7 +259,7 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         center = self.criterion != "class-pairs" if self.center is None else bool(self.center)
         rows = _rows(X, "X")
         self.mean_ = rows.mean if center else np.zeros(rows.d)
-        groups = [Rows(X[labels == c]) for c in range(len(self.classes_))]
+        groups = [rows.selected(labels == c) for c in range(len(self.classes_))]
         ridge = Ridge(self.reg, self.shrinkage)
         if self.criterion == "lda":
             return [between_classes(groups, ridge)]
@@ -248,9 +268,12 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return class_pairs(groups, self.classes_.tolist(), ridge, center)
 
     def _solved(
-        self, rng: np.random.Generator, contrast: Contrast, end: Which, count: int
+        self, rng: np.random.Generator, number: int, contrast: Contrast, end: Which, count: int
     ) -> EigenSolution:
-        return contrast.solve(count, end, self.method, self.tol, rng)
+        part = None
+        if self.checkpoint is not None:
+            part = Checkpoint.of(self.checkpoint).part(f"problem-{number}")
+        return contrast.solve(count, end, self.method, self.tol, rng, part, self.resume)
 
     def _forget_classes(self) -> None:
         for name in ("classes_", "class_pairs_"):
@@ -285,11 +308,27 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
                 raise ValueError(f"{name}={value!r} is not known: use one of {', '.join(known)}")
         if not isinstance(self.center, bool | np.bool_ | None):
             raise ValueError(f"center={self.center!r} must be True, False or None")
+        self._check_checkpoint()
         _check_number("reg", self.reg, np.inf)
         if self.shrinkage is not None:
             _check_number("shrinkage", self.shrinkage, 1.0)
             if self.reg != 0:
                 raise ValueError("reg and shrinkage exclude each other: give one of them")
+
+    def _check_checkpoint(self) -> None:
+        if not isinstance(self.resume, bool | np.bool_):
+            raise TypeError(f"resume={self.resume!r} must be True or False")
+        if self.checkpoint is None:
+            if self.resume:
+                raise ValueError("resume=True needs checkpoint=, the folder to resume from")
+            return
+        folder = Path(Checkpoint.of(self.checkpoint).folder)
+        if self.resume and not any(folder.glob("problem-*")):
+            warnings.warn(
+                f"resume=True, but there is no checkpoint in {str(folder)!r}: starting anew",
+                CheckpointWarning,
+                stacklevel=4,
+            )
 
     def _check_classes(self) -> None:
         count = len(self.classes_)
@@ -307,7 +346,7 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
 
 def _rows(X: Any, name: str) -> Rows:
-    rows = Rows(X)
+    rows = X if isinstance(X, Rows) else Rows(X)
     refuse_extreme(rows.largest, name)
     return rows
 

@@ -20,7 +20,8 @@ from genelin.estimators.significance import Spectrum
 from genelin.estimators.streaming import Moments, Reservoir
 from genelin.io import load_archive, save_archive
 from genelin.io.archive import damaged
-from genelin.results import CCASolution, Cost, Record, Status, Trace
+from genelin.io.solutions import cost_of, trace_arrays, trace_of
+from genelin.results import CCASolution, Cost, Status
 
 __all__ = ["load", "save"]
 
@@ -56,8 +57,7 @@ KINDS = {  # of settings that the estimator looks at only when it fits
     "random_state": int | None,
     "method": CCALin | Davidson | Dense | WhitenedSVD | None,
 }
-RECORD = [field.name for field in fields(Record) if field.name != "ritz_values"]
-COUNTS = ("iteration", "applications", "inner_iterations")
+OF_RUNS = {"checkpoint": None, "resume": False}  # settings that are not about the model
 
 SETTINGS: dict[str, type[Any]] = {  # what `method` may be made of
     setting.__name__: setting
@@ -69,10 +69,12 @@ SETTINGS: dict[str, type[Any]] = {  # what `method` may be made of
 
 def save(cca: Any, path: str | Path) -> None:
     """Write a fitted estimator."""
-    settings = {name: _plain(value, name) for name, value in cca.get_params(deep=False).items()}
+    settings = {
+        name: _plain(value, name) for name, value in (cca.get_params(deep=False) | OF_RUNS).items()
+    }
     arrays = {name: getattr(cca, name) for name in SHAPES}
     arrays |= {f"solution.{name}": getattr(cca.solution_, name) for name in OF_SOLUTION}
-    arrays |= {"trace": _table(cca.solution_.trace), "ritz_values": _ritz(cca.solution_.trace)}
+    arrays |= trace_arrays(cca.solution_.trace)
     arrays["spectrum"] = cca._spectrum.correlations
     solution, spectrum = cca.solution_, cca._spectrum
     names = getattr(cca, "feature_names_in_", None)
@@ -144,17 +146,13 @@ def _solution(header: Any, arrays: dict[str, Any], sizes: dict[str, int]) -> CCA
         name: _array(arrays, f"solution.{name}", *(sizes[letter] for letter in shape), finite=False)
         for name, shape in OF_SOLUTION.items()
     }
-    passes, applications, flops, seconds = (float(number) for number in header["cost"])
-    length = len(arrays["trace"])
-    table = _array(arrays, "trace", length, len(RECORD), finite=False)
-    ritz = _array(arrays, "ritz_values", length, arrays["ritz_values"].shape[1], finite=False)
     return CCASolution(
         sin_theta_bound=float(header["sin_theta_bound"]),
         gap_certified=bool(header["gap_certified"]),
         route=_text(header["route"]),
         status=Status[header["status"]],
-        cost=Cost(passes, int(applications), flops, seconds),
-        trace=Trace([_record(row, values) for row, values in zip(table, ritz, strict=True)]),
+        cost=cost_of(header["cost"]),
+        trace=trace_of(arrays),
         **parts,
     )
 
@@ -217,26 +215,6 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r:.40} is not text")
     return value
-
-
-def _table(trace: Trace) -> Any:
-    rows = [[float(getattr(record, name)) for name in RECORD] for record in trace]
-    return np.array(rows).reshape(len(trace), len(RECORD))
-
-
-def _ritz(trace: Trace) -> Any:
-    """Ritz values of all iterations, NaN where an early one had fewer."""
-    width = max((len(record.ritz_values) for record in trace), default=0)
-    table = np.full((len(trace), width), np.nan)
-    for row, record in zip(table, trace, strict=True):
-        row[: len(record.ritz_values)] = record.ritz_values
-    return table
-
-
-def _record(row: Any, values: Any) -> Record:
-    parts = dict(zip(RECORD, row.tolist(), strict=True))
-    parts |= {name: int(parts[name]) for name in COUNTS}
-    return Record(ritz_values=values[~np.isnan(values)], **parts)
 
 
 def _stream_out(stream: Moments | Reservoir | None) -> tuple[Any, dict[str, Any]]:

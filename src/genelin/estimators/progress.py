@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from genelin.linalg.columns import Block
-from genelin.results import CCASolution, Record
+from genelin.results import CCASolution, EigenSolution, Record
 
 __all__ = ["Progress", "showing"]
 
@@ -25,6 +25,7 @@ class Progress:
     every : seconds between two plain lines; 0 shows every iteration.
     rich : False forces plain lines, True a bar; None draws a bar in terminals and notebooks.
         Without rich installed there are plain lines.
+    name : what stands before the bar.
 
     Examples
     --------
@@ -36,8 +37,10 @@ class Progress:
     iteration 1: residual 2.5e-01, tol 1.0e-01, 2 passes, ...
     """
 
-    def __init__(self, tol: float, every: float = 1.0, rich: bool | None = None) -> None:
-        self.tol, self.every = tol, every
+    def __init__(
+        self, tol: float, every: float = 1.0, rich: bool | None = None, name: str = "CCA"
+    ) -> None:
+        self.tol, self.every, self._name = tol, every, name
         self._bar = None if rich is False else _rich_bar(always=bool(rich))
         self._task: Any = None
         self._first: float | None = None
@@ -46,7 +49,7 @@ class Progress:
     def __enter__(self) -> Progress:
         if self._bar is not None:
             self._bar.start()
-            self._task = self._bar.add_task("CCA", total=1.0, note="first products")
+            self._task = self._bar.add_task(self._name, total=1.0, note="first products")
         return self
 
     def __exit__(
@@ -62,7 +65,10 @@ class Progress:
         """Show a record; never stops the run."""
         self._first = record.residual if self._first is None else self._first
         if self._bar is not None:
-            note = f"iteration {record.iteration}, residual {record.residual:.1e}"
+            note = (
+                f"iteration {record.iteration}, {record.passes:.4g} passes, residual "
+                f"{record.residual:.1e}"
+            )
             self._bar.update(self._task, completed=self._done(record.residual), note=note)
             return
         now = time.perf_counter()
@@ -78,7 +84,7 @@ class Progress:
         way = np.log(max(self._first or 1.0, self.tol * 1.001) / self.tol)
         return float(np.clip(1.0 - np.log(max(residual, self.tol) / self.tol) / way, 0.0, 1.0))
 
-    def finish(self, solution: CCASolution) -> None:
+    def finish(self, solution: CCASolution | EigenSolution) -> None:
         """Say how the run ended."""
         text = (
             f"{solution.status.label} after {max(1, len(solution.trace))} iterations, "
@@ -91,7 +97,7 @@ class Progress:
 
 
 @contextmanager
-def showing(verbose: int, tol: float) -> Iterator[Progress | None]:
+def showing(verbose: int, tol: float, name: str = "CCA") -> Iterator[Progress | None]:
     """A `Progress` for verbose = 1 (now and then) or 2 (every iteration), None for 0.
 
     Examples
@@ -103,7 +109,7 @@ def showing(verbose: int, tol: float) -> Iterator[Progress | None]:
     if not verbose:
         yield None
         return
-    with Progress(tol, every=0.0 if verbose > 1 else 1.0) as progress:
+    with Progress(tol, every=0.0 if verbose > 1 else 1.0, name=name) as progress:
         yield progress
 
 
@@ -122,8 +128,9 @@ def _rich_bar(always: bool) -> Any:
         return None
     columns = (
         progress.TextColumn("{task.description}"),
-        progress.BarColumn(),
-        progress.TimeElapsedColumn(),
+        progress.BarColumn(bar_width=14),  # all of it fits in 80 columns
+        progress.TimeRemainingColumn(),
+        progress.TextColumn("left"),
         progress.TextColumn("{task.fields[note]}"),
     )
     return progress.Progress(*columns, console=screen)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from genelin.linalg.columns import Block, Vector
-from genelin.operators import Rows
+from genelin.operators import Part, Rows, Task
+from genelin.operators.parts import row_block, row_limits
 
 __all__ = ["Scores", "mean_correlation", "projected"]
 
@@ -49,11 +51,26 @@ def projected(rows: Rows, mean: Vector, spread: Vector, W: Block) -> Any:
     >>> projected(rows, np.array([2.0, 2.0]), np.array([1.0, 2.0]), np.eye(2)).tolist()
     [[-1.0, 1.0], [1.0, -1.0]]
     """
-    P = W / spread[:, None]
-    scores = np.empty((rows.n, W.shape[1]), rows.matrix.dtype)
-    for start, stop in rows.limits(W.shape[1]):
-        scores[start:stop] = rows.block(start, stop, mean).dot(P)
+    scores = np.empty((rows.n, W.shape[1]), rows.dtype)
+    (parts,) = rows.summed(_Projection(W / spread[:, None], mean, rows.dtype), None, W.shape[1])
+    for start, part in parts:
+        scores[start : start + len(part)] = part
     return scores
+
+
+@dataclass(frozen=True)
+class _Projection(Task):
+    """(X − mean) P of every part, with the place where it belongs."""
+
+    P: Block
+    mean: Vector
+    dtype: Any
+
+    def __call__(self, part: Part) -> tuple[Any, ...]:
+        scores = np.empty((part.x.shape[0], self.P.shape[1]), self.dtype)
+        for start, stop in row_limits(part.x, self.P.shape[1]):
+            scores[start:stop] = row_block(part.x, None, (start, stop), self.mean).dot(self.P)
+        return ([(part.start, scores)],)
 
 
 def mean_correlation(U: Block, V: Block, weights: Vector | None = None) -> float:

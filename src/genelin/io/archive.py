@@ -56,7 +56,15 @@ def save_archive(
 
 
 def load_archive(path: str | Path, kind: str, version: int) -> tuple[Any, dict[str, Any]]:
-    """Read what `save_archive` has written; anything else is refused with a ValueError."""
+    """Read what `save_archive` has written; anything else is refused with a ValueError.
+
+    Examples
+    --------
+    >>> load_archive("no/such/file", "thing", 1)
+    Traceback (most recent call last):
+        ...
+    FileNotFoundError: path='no/such/file': there is no such file
+    """
     try:
         from safetensors import SafetensorError, safe_open
     except ImportError as error:

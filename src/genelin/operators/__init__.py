@@ -2,16 +2,19 @@
 
 from genelin.operators.base import Entries, Operator
 from genelin.operators.block import BlockDiagonal, Compressed, OffDiagonal
-from genelin.operators.convert import as_operator, as_rows
+from genelin.operators.chunked import ChunkedRows
+from genelin.operators.convert import as_operator, as_rows, kept_elsewhere
 from genelin.operators.counting import Counter, Counting
 from genelin.operators.covariance import Cross, Gram
 from genelin.operators.matrix import FunctionOperator, Identity, MatrixOperator, Shifted
+from genelin.operators.parts import Part, RowBlock, RowSource, Task
 from genelin.operators.row_sum import RowSum
-from genelin.operators.rows import RowBlock, Rows
+from genelin.operators.rows import Rows
 from genelin.operators.sum import Sum
 
 __all__ = [
     "BlockDiagonal",
+    "ChunkedRows",
     "Compressed",
     "Counter",
     "Counting",
@@ -23,11 +26,15 @@ __all__ = [
     "MatrixOperator",
     "OffDiagonal",
     "Operator",
+    "Part",
     "RowBlock",
+    "RowSource",
     "RowSum",
     "Rows",
     "Shifted",
     "Sum",
+    "Task",
     "as_operator",
     "as_rows",
+    "kept_elsewhere",
 ]

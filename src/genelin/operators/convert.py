@@ -10,10 +10,11 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
 from genelin.operators.base import Operator
+from genelin.operators.chunked import ChunkedRows
 from genelin.operators.matrix import FunctionOperator, MatrixOperator
 from genelin.operators.rows import Rows
 
-__all__ = ["as_operator", "as_rows"]
+__all__ = ["as_operator", "as_rows", "kept_elsewhere"]
 
 
 def as_operator(A: Any, shape: tuple[int, int] | None = None, name: str = "A") -> Operator:
@@ -56,7 +57,8 @@ def as_rows(X: Any, name: str = "X", sample_weight: Any = None) -> Rows:
 
     Parameters
     ----------
-    X : (n, d) array, scipy.sparse matrix or array, or data frame of numbers.
+    X : (n, d) array, scipy.sparse matrix or array, data frame of numbers, or rows that are kept
+        elsewhere: an object with a method `row_source()`.
     name : what error messages call it.
     sample_weight : n weights, none negative; only their ratios matter.
 
@@ -69,6 +71,9 @@ def as_rows(X: Any, name: str = "X", sample_weight: Any = None) -> Rows:
     """
     if isinstance(X, Rows):
         return X if sample_weight is None else X.weighted(_row_weights(sample_weight, X.n))
+    if kept_elsewhere(X):
+        rows = ChunkedRows(X.row_source())
+        return rows if sample_weight is None else rows.weighted(_row_weights(sample_weight, rows.n))
     if not (sparse.issparse(X) or _is_array(X)):
         raise TypeError(
             f"{name} must be a two-dimensional array or a scipy.sparse matrix of numbers, "
@@ -77,6 +82,17 @@ def as_rows(X: Any, name: str = "X", sample_weight: Any = None) -> Rows:
     matrix = _numbers(X, name)
     weights = None if sample_weight is None else _row_weights(sample_weight, matrix.shape[0])
     return Rows(matrix, weights)
+
+
+def kept_elsewhere(X: Any) -> bool:
+    """Whether the rows of X are not in memory as one matrix, or are `Rows` already.
+
+    Examples
+    --------
+    >>> kept_elsewhere([[1.0]]), kept_elsewhere(as_rows([[1.0]]))
+    (False, True)
+    """
+    return isinstance(X, Rows) or hasattr(X, "row_source")
 
 
 def _row_weights(sample_weight: Any, n: int) -> Any:

@@ -11,10 +11,20 @@ from scipy import sparse
 
 from genelin.linalg.columns import Block, Vector
 from genelin.operators.base import Entries, Operator
+from genelin.operators.chunked import ChunkedRows, paired
 from genelin.operators.convert import as_rows
-from genelin.operators.products import cross_times, in_one_sweep, times
+from genelin.operators.parts import Part
+from genelin.operators.products import times
 from genelin.operators.row_sum import RowSum
-from genelin.operators.rows import RowBlock, Rows, moment_between
+from genelin.operators.rows import Rows
+from genelin.operators.tasks import (
+    BothTimes,
+    CentralMoments,
+    CrossTimes,
+    DenseMoment,
+    PairTimes,
+    SparseMoment,
+)
 
 __all__ = ["Cross", "Gram", "Sweep", "central_moments", "resolve_scale"]
 
@@ -118,9 +128,9 @@ class Gram(Operator):
     def _row_sum(self) -> RowSum:
         return RowSum(self.rows, self._data_mean, self._factors, self.weight, self.reg)
 
-    def row_blocks(self) -> RowSum:
-        """The sum over the rows of X, whether or not XᵀX is formed."""
-        return self._row_sum
+    def row_blocks(self) -> RowSum | None:
+        """The sum over the rows of X, whether or not XᵀX is formed; None if not in memory."""
+        return self._row_sum if self.rows.at_hand else None
 
     def on_rows(self, rows: Any) -> Gram:
         """The same operator from some rows of X, centred and scaled as all of them are."""
@@ -154,17 +164,19 @@ class Gram(Operator):
         """
         if self._moment is not None:
             return self
-        twin, X = copy(self), self.rows.matrix
+        twin = copy(self)
         if self.rows.single:
             twin._moment = sparse.diags_array(self.rows.mean_square).tocsr()
             twin.setup_flops = 2.0 * self.rows.stored
         elif self.rows.is_sparse:
-            twin._moment = moment_between(self.rows, self.rows)
-            twin.setup_flops = 2.0 * float(np.square(np.diff(X.indptr), dtype=np.float64).sum())
+            twin._moment = _moment_between(self.rows, self.rows, None, None)
+            twin.setup_flops = 2.0 * self.rows.pairs_with(self.rows)
         else:
-            twin._moment = self.rows.central_moment if self._mean is not None else None
+            twin._moment = self.rows.central_moment
+            if twin._moment is not None and self._mean is None:
+                twin._moment = twin._moment + np.outer(self.rows.mean, self.rows.mean)
             if twin._moment is None:
-                twin._moment = _accumulate(self.rows, self.rows, self._mean, self._mean)
+                twin._moment = _moment_between(self.rows, self.rows, self._mean, self._mean)
             twin._mean = None
             twin.setup_flops = 2.0 * self.rows.stored * self.rows.d
         twin.reads, twin.flops = 0.0, 2.0 * _stored(twin._moment)
@@ -203,7 +215,7 @@ class Cross(Operator):
     """
 
     def __init__(self, X: Any, Y: Any, center: bool = False, scale: Scale = None) -> None:
-        x, y = as_rows(X, "X"), as_rows(Y, "Y")
+        x, y = paired(as_rows(X, "X"), as_rows(Y, "Y"))
         self.x, self.y = (x.well_centred, y.well_centred) if center else (x, y)
         if self.x.n != self.y.n:
             raise ValueError(
@@ -246,20 +258,8 @@ class Cross(Operator):
 
     def _stream(self, Ux: Block, Uy: Block) -> tuple[Block, Block]:
         """Through the rows: sparse ones in a sweep for either half, others in blocks for both."""
-        x_mean, y_mean = self._means
-        columns = max(Ux.shape[1], Uy.shape[1])
-        if in_one_sweep(self.x, self.y, columns):
-            to_x = _streamed(self.x, self.y, x_mean, y_mean, Uy)
-            return to_x, _streamed(self.y, self.x, y_mean, x_mean, Ux)
-        to_x = np.zeros((self.shape[0], Uy.shape[1]), self.dtype)
-        to_y = np.zeros((self.shape[1], Ux.shape[1]), self.dtype)
-        for start, stop in _shorter(self.x, self.y, columns).limits(columns):
-            x_rows = self.x.block(start, stop, x_mean)
-            y_rows = self.y.block(start, stop, y_mean)
-            if Uy.shape[1]:
-                to_x += cross_times(x_rows, y_rows, Uy)
-            if Ux.shape[1]:
-                to_y += cross_times(y_rows, x_rows, Ux)
+        columns, task = max(Ux.shape[1], Uy.shape[1]), BothTimes(Ux, Uy, *self._means)
+        to_x, to_y = self.x.summed(task, self.y, columns)
         return to_x / self.x.n, to_y / self.x.n
 
     def _multiply(self, Ux: Block, Uy: Block) -> tuple[Block, Block]:
@@ -289,11 +289,10 @@ class Cross(Operator):
             twin._moment, twin._means = moment, (None, None)
             twin.setup_flops = 2.0 * self.x.stored * self.y.d
         elif self.x.is_sparse and self.y.is_sparse:
-            twin._moment = moment_between(self.x, self.y)
-            counts = np.diff(self.x.matrix.indptr).astype(np.float64)
-            twin.setup_flops = 2.0 * float(counts @ np.diff(self.y.matrix.indptr))
+            twin._moment = _moment_between(self.x, self.y, None, None)
+            twin.setup_flops = 2.0 * self.x.pairs_with(self.y)
         else:
-            twin._moment = _accumulate(self.x, self.y, *self._means)
+            twin._moment = _moment_between(self.x, self.y, *self._means)
             twin._means = (None, None)
             twin.setup_flops = 2.0 * min(self.x.stored * self.y.d, self.y.stored * self.x.d)
         twin._transposed = twin._moment.T
@@ -381,7 +380,7 @@ class Sweep:
 
     def __call__(self, P: Block, theta: Vector, sign: Vector) -> tuple[Block, Vector]:
         """The product, which the next call overwrites, and the curvatures pᵀ·s(θB − A)p."""
-        from genelin.kernels import finish, pair_times
+        from genelin.kernels import finish
 
         cut, n, dtype = self._x.shape[0], self._x.rows.n, self._dtype
         halves, grams = (slice(0, cut), slice(cut, len(P))), (self._x, self._y)
@@ -389,14 +388,22 @@ class Sweep:
         U = P * self._factors[:, None] if self._scaled else P
         own = np.stack([gram.weight * sign * theta / n for gram in grams]).astype(dtype)
         shift = np.stack([self._means[half] @ U[half] for half in halves])
-        outs, X, Y = self._outs(P.shape), self._x.rows.matrix, self._y.rows.matrix
-        other, weights = (-sign / n).astype(dtype), self._x.rows.weights
-        totals = pair_times(X, Y, U, own, other, shift, weights, outs)
+        task = PairTimes(U, own, (-sign / n).astype(dtype), shift)
+        outs, totals = self._summed(task)
         curvature = np.zeros(P.shape[1])
         for half, gram, total in zip(halves, grams, totals, strict=True):
             ridge = (gram.reg * sign * theta).astype(dtype)
             curvature += finish(outs, P, self._means, self._factors, total, ridge, half)
         return outs[0], curvature
+
+    def _summed(self, task: PairTimes) -> tuple[Block, Block]:
+        """The product as a sum over the first axis, and its totals."""
+        x, y = self._x.rows, self._y.rows
+        if not x.at_hand:
+            product, totals = x.summed(task, y, task.U.shape[1])
+            return product[None], totals
+        outs = self._outs(task.U.shape)
+        return outs, task.into(outs, Part(0, x.matrix, y.matrix, x.weights))
 
     def _outs(self, shape: tuple[int, ...]) -> Block:
         """Room for one product a thread."""
@@ -408,42 +415,19 @@ class Sweep:
         return self._room[:size].reshape(threads(), *shape)
 
 
-def _shorter(x: Rows, y: Rows, columns: int) -> Rows:
-    """The view that is read in shorter blocks."""
-    return min((x, y), key=lambda rows: next(rows.limits(columns))[1])
-
-
 def _streamed(x: Rows, y: Rows, x_mean: Any, y_mean: Any, U: Block) -> Block:
-    """(X − 1μ_xᵀ)ᵀ(Y − 1μ_yᵀ)U/n, in blocks short enough for what is kept of their rows."""
+    """(X − 1μ_xᵀ)ᵀΩ(Y − 1μ_yᵀ)U/n through the rows."""
     out: Block
-    if in_one_sweep(x, y, U.shape[1]):
-        out = cross_times(x.block(0, x.n, x_mean), y.block(0, y.n, y_mean), U)
-        out /= x.n
-        return out
-    out = np.zeros((x.d, U.shape[1]), U.dtype)
-    for start, stop in _shorter(x, y, U.shape[1]).limits(U.shape[1]) if U.shape[1] else ():
-        x_rows = x.block(start, stop, x_mean)
-        out += cross_times(x_rows, x_rows if y is x else y.block(start, stop, y_mean), U)
+    (out,) = x.summed(CrossTimes(U, x_mean, y_mean), y, U.shape[1])
     out /= x.n
     return out
 
 
-def _accumulate(x: Rows, y: Rows, x_mean: Vector | None, y_mean: Vector | None) -> Block:
-    """(X − 1μ_xᵀ)ᵀ(Y − 1μ_yᵀ)/n as a dense array, one sweep over the rows."""
-    moment: Block = np.zeros((x.d, y.d))
-    dense = x if not x.is_sparse else y
-    for start, stop in dense.limits(dense.d):
-        x_rows = x.block(start, stop, x_mean)
-        y_rows = x_rows if y is x else y.block(start, stop, y_mean)
-        moment += _product(x_rows, y_rows)
-    moment /= x.n
-    return moment
-
-
-def _sample_mean(rows: Rows, sample: int = 1000) -> Vector:
-    """The mean of rows at equal distances; of data, it is within √(n/sample) deviations of μ."""
-    part = rows.matrix[:: max(rows.n // sample, 1)]
-    return np.asarray(np.mean(part, axis=0, dtype=np.float64))
+def _moment_between(x: Rows, y: Rows, x_mean: Vector | None, y_mean: Vector | None) -> Any:
+    """XᵀΩY/n in one sweep over the rows: as CSR if both are sparse, else dense and centred."""
+    both_sparse = x.is_sparse and y.is_sparse
+    task = SparseMoment() if both_sparse else DenseMoment(x_mean, y_mean)
+    return x.summed(task, y, y.d)[0] / x.n
 
 
 def central_moments(x: Rows, y: Rows) -> Block:
@@ -455,33 +439,20 @@ def central_moments(x: Rows, y: Rows) -> Block:
     """
     if x.cross_moment is not None and x.cross_moment[0] is y:
         return x.cross_moment[1]
-    both, cut, d = (x, y), x.d, x.d + y.d
-    centre = np.concatenate([_sample_mean(rows) for rows in both])
-    moment, total, room = np.zeros((d, d)), np.zeros(d), np.empty(0)
-    for start, stop in x.limits(d):
-        if room.size < (stop - start) * d:
-            room = np.empty((stop - start) * d)
-        Z = room[: (stop - start) * d].reshape(stop - start, d)
-        for rows, part in zip(both, (slice(0, cut), slice(cut, d)), strict=True):
-            np.subtract(rows.matrix[start:stop], centre[part], out=Z[:, part])
-        weights = np.ones(stop - start) if x.weights is None else x.weights[start:stop]
-        moment += Z.T @ (Z if x.weights is None else Z * weights[:, None])
-        total += weights @ Z
+    cut, d = x.d, x.d + y.d
+    centre = np.concatenate([rows.near_mean for rows in (x, y)])
+    moment, total = x.summed(CentralMoments(centre), y, d)
+    if not np.all(np.isfinite(total)):
+        for rows in (x, y):
+            if isinstance(rows, ChunkedRows):
+                rows.refuse_nonfinite()
     shift = total / x.n
     moment = moment / x.n - np.outer(shift, shift)
     x.mean, y.mean = np.split(centre + shift, [cut])
     parts = ((slice(0, cut),) * 2, (slice(cut, d),) * 2, (slice(0, cut), slice(cut, d)))
-    x.central_moment, y.central_moment, cross = (moment[part].copy() for part in parts)
-    x.cross_moment = (y, cross)
-    return cross
-
-
-def _product(x_rows: RowBlock, y_rows: RowBlock) -> Block:
-    """X_bᵀY_b where at least one side is dense (and centred)."""
-    if not sparse.issparse(y_rows.matrix):
-        return x_rows.transposed_dot(np.asarray(y_rows.matrix, dtype=np.float64))
-    moment: Block = y_rows.transposed_dot(np.asarray(x_rows.matrix, dtype=np.float64)).T
-    return moment
+    own, others, between = (np.array(moment[part]) for part in parts)
+    x.central_moment, y.central_moment, x.cross_moment = own, others, (y, between)
+    return between
 
 
 def _lowered(v: Any) -> Any:

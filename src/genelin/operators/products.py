@@ -10,7 +10,7 @@ from scipy import sparse
 from genelin.linalg.columns import Block
 
 if TYPE_CHECKING:
-    from genelin.operators.rows import RowBlock, Rows
+    from genelin.operators.parts import RowBlock
 
 __all__ = ["cross_times", "in_one_sweep", "times"]
 
@@ -34,9 +34,9 @@ def times(M: Any, V: Block) -> Block:
     return product
 
 
-def in_one_sweep(x: Rows, y: Rows, columns: int) -> bool:
+def in_one_sweep(X: Any, Y: Any, columns: int) -> bool:
     """Whether XᵀYV of so many columns is computed row by row, with nothing of their number kept."""
-    return x.is_sparse and y.is_sparse and columns >= NARROW_SWEEP
+    return bool(sparse.issparse(X) and sparse.issparse(Y) and columns >= NARROW_SWEEP)
 
 
 def cross_times(x: RowBlock, y: RowBlock, V: Block) -> Block:

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genelin.linalg.columns import Block, Vector
-from genelin.operators.rows import DENSE_BLOCK, RowBlock, Rows
+from genelin.operators.parts import DENSE_BLOCK, RowBlock
+from genelin.operators.rows import Rows
 
 __all__ = ["RowSum", "Sample"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -13,45 +12,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from genelin.linalg.columns import EPS, Block, Vector
-from genelin.operators.products import times
+from genelin.operators.parts import Part, RowBlock, Task, row_block, row_limits
 
-__all__ = ["RowBlock", "Rows", "moment_between"]
+__all__ = ["Rows"]
 
-DENSE_BLOCK = 2**20  # numbers in a centred copy of dense rows: 8 MB
-SPARSE_BLOCK = 2**23  # numbers in a (rows, m) product with sparse rows: 64 MB
-
-
-@dataclass(frozen=True)
-class RowBlock:
-    """Rows X_b, seen through their mean: (X_b − 1μᵀ)V and (X_b − 1μᵀ)ᵀΩT, Ω their weights.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from genelin.operators import Gram
-    >>> block = next(iter(Gram(np.array([[1.0, 2.0], [3.0, 6.0]]), center=True).row_blocks()))
-    >>> block.dot(np.eye(2)).tolist()
-    [[-1.0, -2.0], [1.0, 2.0]]
-    """
-
-    matrix: Any  # (rows, d); dense rows are centred already
-    mean: Vector | None  # (d,), only for sparse rows
-    weights: Vector | None = None  # (rows,), None for ones
-
-    def dot(self, V: Block) -> Block:
-        """(X_b − 1μᵀ) V, of shape (rows, m)."""
-        T: Block = times(self.matrix, V)
-        if self.mean is not None:
-            T -= self.mean @ V
-        return T
-
-    def transposed_dot(self, T: Block) -> Block:
-        """(X_b − 1μᵀ)ᵀ Ω T, of shape (d, m)."""
-        T = T if self.weights is None else T * self.weights[:, None]
-        V: Block = self.matrix.T @ T
-        if self.mean is not None:
-            V -= np.outer(self.mean, T.sum(axis=0))
-        return V
+NEAR = 1000  # rows whose mean stands for that of all
 
 
 class Rows:
@@ -68,14 +33,39 @@ class Rows:
     ([2.0, 0.0], [1.0, 0.0], 2)
     """
 
+    at_hand = True  # the matrix is in memory
+
     def __init__(self, matrix: Any, weights: Vector | None = None) -> None:
         self.matrix, self.weights = matrix, weights
-        self.n, self.d = int(matrix.shape[0]), int(matrix.shape[1])
+        self.shape = (int(matrix.shape[0]), int(matrix.shape[1]))
+        self.n, self.d = self.shape
         self.is_sparse = bool(sparse.issparse(matrix))
         self.stored = int(matrix.nnz if self.is_sparse else matrix.size)
         self.entries_with: WeakKeyDictionary[Rows, float] = WeakKeyDictionary()  # nonzeros of XᵀY
         self.central_moment: Block | None = None  # (X − 1μᵀ)ᵀ(X − 1μᵀ)/n where it is known
         self.cross_moment: tuple[Rows, Block] | None = None  # another view, and that with it
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the rows."""
+        dtype: np.dtype[Any] = self.matrix.dtype
+        return dtype
+
+    @cached_property
+    def near_mean(self) -> Vector:
+        """The mean of rows at equal distances; as a rule a small part of a deviation from μ."""
+        rows = np.arange(0, self.n, max(self.n // NEAR, 1))
+        part = self.taken(rows).matrix
+        with np.errstate(over="ignore", invalid="ignore"):
+            means = np.asarray(part.sum(axis=0, dtype=np.float64)).ravel() / len(rows)
+        return np.where(np.isfinite(means), means, 0.0)
+
+    @cached_property
+    def frequencies(self) -> Vector:
+        """Stored entries of every column."""
+        if not self.is_sparse:
+            return np.full(self.d, float(self.n))
+        return np.bincount(self.matrix.indices, minlength=self.d).astype(np.float64)
 
     @cached_property
     def largest(self) -> float:
@@ -140,8 +130,7 @@ class Rows:
         if not self.is_sparse:
             return self
         X, far = self.matrix, self.mean**2 > 100 * self.variance
-        full = np.bincount(X.indices, minlength=self.d) == self.n
-        far &= full & ~self.constant
+        far &= (self.frequencies == self.n) & ~self.constant
         if not far.any():
             return self
         shift = np.where(far, self.mean, 0.0)
@@ -182,7 +171,8 @@ class Rows:
             squares *= self.entry_weights
         stored = np.bincount(X.indices, weights=self.entry_weights, minlength=self.d)
         of_stored = np.bincount(X.indices, weights=squares, minlength=self.d)
-        return np.asarray((of_stored + np.maximum(self.total - stored, 0.0) * centre**2) / self.n)
+        missing = np.where(self.frequencies == self.n, 0.0, np.maximum(self.total - stored, 0.0))
+        return np.asarray((of_stored + missing * centre**2) / self.n)
 
     @cached_property
     def total(self) -> float:
@@ -197,36 +187,32 @@ class Rows:
         """Some of the rows, in the order given."""
         return Rows(self.matrix[rows], None if self.weights is None else self.weights[rows])
 
+    def columns(self, chosen: NDArray[np.intp]) -> Rows:
+        """Some of the columns of sparse rows, in the order given."""
+        return Rows(self.matrix[:, chosen], self.weights)
+
+    def selected(self, chosen: NDArray[np.bool_]) -> Rows:
+        """The rows that are chosen, as rows of their own."""
+        return self.taken(np.flatnonzero(chosen))
+
     def limits(self, columns: int) -> Iterator[tuple[int, int]]:
         """Row ranges of blocks fit for products with `columns` columns."""
-        if self.is_sparse:
-            step = max(4 * self.d, SPARSE_BLOCK // max(columns, 1))
-        else:
-            step = max(256, DENSE_BLOCK // (self.d + columns))
-        for start in range(0, self.n, step):
-            yield start, min(start + step, self.n)
+        return row_limits(self.matrix, columns)
 
     def block(self, start: int, stop: int, mean: Vector | None) -> RowBlock:
         """Rows start … stop − 1, centred at `mean` (explicitly if dense, implicitly if sparse)."""
-        X = self.matrix
-        weights = None if self.weights is None else self.weights[start:stop]
+        return row_block(self.matrix, self.weights, (start, stop), mean)
+
+    def summed(self, task: Task, other: Rows | None = None, columns: int = 1) -> tuple[Any, ...]:
+        """What `task` makes of all rows of this data set, and of another one's beside them."""
+        y = None if other is None or other is self else other.matrix
+        return task(Part(0, self.matrix, y, self.weights))
+
+    def pairs_with(self, other: Rows) -> float:
+        """Pairs of stored numbers in the same row: multiplications to form XᵀY."""
         if not self.is_sparse:
-            part = X[start:stop]
-            return RowBlock(part if mean is None else part - mean, None, weights)
-        if start == 0 and stop == self.n:
-            return RowBlock(X, mean, weights)
-        first, last = X.indptr[start], X.indptr[stop]
-        part = sparse.csr_array(
-            (X.data[first:last], X.indices[first:last], X.indptr[start : stop + 1] - first),
-            shape=(stop - start, self.d),
-            copy=False,
-        )
-        return RowBlock(part, mean, weights)
-
-
-def moment_between(x: Rows, y: Rows) -> Any:
-    """XᵀΩY/n of sparse rows as CSR, summed in double precision."""
-    X = x.matrix.astype(np.float64, copy=False)
-    if x.entry_weights is not None:
-        X = sparse.csr_array((X.data * x.entry_weights, X.indices, X.indptr), shape=X.shape)
-    return (X.T @ y.matrix).tocsr() / x.n
+            return float(self.stored) * other.stored / self.n
+        counts = np.diff(self.matrix.indptr).astype(np.float64)
+        if not other.is_sparse:
+            return float(self.stored) * other.d
+        return float(counts @ np.diff(other.matrix.indptr))

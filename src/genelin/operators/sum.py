@@ -43,7 +43,7 @@ class Sum(Operator):
         self.flops = sum(term.flops for term in terms)
         self.reads = sum(term.reads for term in terms)
         self.lambda_min_bound = sum(term.lambda_min_bound for term in terms)
-        self.data_rows = sum(term.rows.n for term in terms)
+        self.data_rows = sum(term.rows.counted for term in terms)
         self.n_rows = terms[0].n_rows if len(terms) == 1 else 0
 
     def _apply(self, V: Block) -> Block:

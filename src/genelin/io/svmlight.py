@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from genelin.datasets.fetch import DataError
+from genelin.errors import DataError
 
 __all__ = ["Base", "Chunk", "open_bytes", "read_svmlight", "stream_svmlight"]
 
@@ -56,7 +56,7 @@ def open_bytes(path: str | Path) -> Iterator[IO[bytes]]:
     ...     pass
     Traceback (most recent call last):
         ...
-    genelin.datasets.fetch.DataError: no/such/file.gz does not exist
+    genelin.errors.DataError: no/such/file.gz does not exist
     """
     path = Path(path)
     if not path.exists():

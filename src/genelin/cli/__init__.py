@@ -1,0 +1,1 @@
+"""The command line: parse, call, print. Modules are light; what is heavy loads when it runs."""

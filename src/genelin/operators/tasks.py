@@ -1,0 +1,193 @@
+"""The sums over rows that covariances are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from genelin.linalg.columns import Block, Vector
+from genelin.operators.parts import Part, Task, row_limits
+from genelin.operators.products import cross_times, in_one_sweep
+
+__all__ = ["BothTimes", "CentralMoments", "CrossTimes", "DenseMoment", "PairTimes", "SparseMoment"]
+
+
+@dataclass(frozen=True)
+class CrossTimes(Task):
+    """(X − 1μᵀ)ᵀΩ(Y − 1νᵀ)U.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> CrossTimes(np.ones((1, 1)))(Part(0, np.array([[1.0], [2.0]])))[0].tolist()
+    [[5.0]]
+    """
+
+    U: Block
+    x_mean: Vector | None = None
+    y_mean: Vector | None = None
+
+    def __call__(self, part: Part) -> tuple[Any, ...]:
+        """The product with the rows of one part."""
+        U = self.U
+        whole = in_one_sweep(part.x, part.other, U.shape[1])
+        out: Block | None = None
+        for x, y in part.blocks(U.shape[1], self.x_mean, self.y_mean, whole):
+            product = cross_times(x, y, U)
+            out = product if out is None else np.add(out, product, out=out)
+        return (np.zeros((part.x.shape[1], U.shape[1]), U.dtype) if out is None else out,)
+
+
+@dataclass(frozen=True)
+class BothTimes(Task):
+    """(X − 1μᵀ)ᵀΩ(Y − 1νᵀ)Uy and (Y − 1νᵀ)ᵀΩ(X − 1μᵀ)Ux.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> both = BothTimes(np.ones((1, 1)), np.ones((2, 1)))
+    >>> [half.tolist() for half in both(Part(0, np.array([[2.0]]), np.array([[1.0, 3.0]])))]
+    [[[8.0]], [[2.0], [6.0]]]
+    """
+
+    Ux: Block
+    Uy: Block
+    x_mean: Vector | None = None
+    y_mean: Vector | None = None
+
+    def __call__(self, part: Part) -> tuple[Any, ...]:
+        """Both products with the rows of one part."""
+        Ux, Uy = self.Ux, self.Uy
+        columns = max(Ux.shape[1], Uy.shape[1])
+        dtype = np.result_type(Ux, Uy)
+        to_x = np.zeros((part.x.shape[1], Uy.shape[1]), dtype)
+        to_y = np.zeros((part.other.shape[1], Ux.shape[1]), dtype)
+        whole = in_one_sweep(part.x, part.other, columns)
+        for x, y in part.blocks(columns, self.x_mean, self.y_mean, whole):
+            if Uy.shape[1]:
+                to_x += cross_times(x, y, Uy)
+            if Ux.shape[1]:
+                to_y += cross_times(y, x, Ux)
+        return to_x, to_y
+
+
+@dataclass(frozen=True)
+class DenseMoment(Task):
+    """(X − 1μᵀ)ᵀΩ(Y − 1νᵀ) as a dense array, where X or Y is dense.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> DenseMoment()(Part(0, np.array([[1.0, 2.0]])))[0].tolist()
+    [[1.0, 2.0], [2.0, 4.0]]
+    """
+
+    x_mean: Vector | None = None
+    y_mean: Vector | None = None
+
+    def __call__(self, part: Part) -> tuple[Any, ...]:
+        """The moment of one part."""
+        x, y = part.x, part.other
+        moment: Block = np.zeros((x.shape[1], y.shape[1]))
+        columns = y.shape[1] if sparse.issparse(x) else x.shape[1]
+        for x_rows, y_rows in part.blocks(columns, self.x_mean, self.y_mean):
+            if sparse.issparse(y_rows.matrix):
+                dense = np.asarray(x_rows.matrix, dtype=np.float64)
+                moment += y_rows.transposed_dot(dense).T
+            else:
+                moment += x_rows.transposed_dot(np.asarray(y_rows.matrix, dtype=np.float64))
+        return (moment,)
+
+
+class SparseMoment(Task):
+    """XᵀΩY of sparse rows as CSR, summed in double precision.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = sparse.csr_array(np.array([[1.0, 0.0], [2.0, 0.0]]))
+    >>> SparseMoment()(Part(0, X))[0].toarray().tolist()
+    [[5.0, 0.0], [0.0, 0.0]]
+    """
+
+    def __call__(self, part: Part) -> tuple[Any, ...]:
+        """The moment of one part."""
+        X = part.x.astype(np.float64, copy=False)
+        if part.weights is not None:
+            by_entry = np.repeat(part.weights, np.diff(X.indptr))
+            X = sparse.csr_array((X.data * by_entry, X.indices, X.indptr), shape=X.shape)
+        return ((X.T @ part.other).tocsr(),)
+
+
+@dataclass(frozen=True)
+class CentralMoments(Task):
+    """ZᵀΩZ and Σωz of the rows z = (x, y) − c of two dense views, c a point near their mean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> moment, total = CentralMoments(np.array([1.0, 0.0]))(Part(0, np.eye(1), 2 * np.eye(1)))
+    >>> moment.tolist(), total.tolist()
+    ([[0.0, 0.0], [0.0, 4.0]], [0.0, 2.0])
+    """
+
+    centre: Vector
+
+    def __call__(self, part: Part) -> tuple[Any, ...]:
+        """Both sums over one part; every block of its rows is copied once."""
+        with np.errstate(over="ignore", invalid="ignore"):  # looked at once they are summed
+            return self._summed(part)
+
+    def _summed(self, part: Part) -> tuple[Any, ...]:
+        cut, d = part.x.shape[1], len(self.centre)
+        moment, total, room = np.zeros((d, d)), np.zeros(d), np.empty(0)
+        for start, stop in row_limits(part.x, d):
+            if room.size < (stop - start) * d:
+                room = np.empty((stop - start) * d)
+            Z = room[: (stop - start) * d].reshape(stop - start, d)
+            np.subtract(part.x[start:stop], self.centre[:cut], out=Z[:, :cut])
+            np.subtract(part.other[start:stop], self.centre[cut:], out=Z[:, cut:])
+            weights = np.ones(stop - start) if part.weights is None else part.weights[start:stop]
+            moment += Z.T @ (Z if part.weights is None else Z * weights[:, None])
+            total += weights @ Z
+        return moment, total
+
+
+@dataclass(frozen=True)
+class PairTimes(Task):
+    """The product of `kernels.pair_times` over sparse rows of two views, and its totals.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = sparse.csr_array(np.eye(1))
+    >>> task = PairTimes(np.ones((2, 1)), np.ones((2, 1)), np.ones(1), np.zeros((2, 1)))
+    >>> [part.tolist() for part in task(Part(0, X, X))]
+    [[[2.0], [2.0]], [[2.0], [2.0]]]
+    """
+
+    U: Block
+    own: Block
+    other: Vector
+    shift: Block
+
+    def __call__(self, part: Part) -> tuple[Any, ...]:
+        """Both sums over one part."""
+        from genelin.kernels.compiled import threads
+
+        outs = np.empty((threads(), *self.U.shape), self.U.dtype)
+        totals = self.into(outs, part)
+        for other in outs[1:]:
+            outs[0] += other
+        return outs[0], totals
+
+    def into(self, outs: Block, part: Part) -> Block:
+        """The product as the sum of `outs`, one of each thread; the totals are returned."""
+        from genelin.kernels import pair_times
+
+        arguments = (self.U, self.own, self.other, self.shift, part.weights, outs)
+        totals: Block = pair_times(part.x, part.other, *arguments)
+        return totals
