@@ -73,7 +73,7 @@ def as_rows(X: Any, name: str = "X", sample_weight: Any = None) -> Rows:
     """
     if isinstance(X, Rows):
         return X if sample_weight is None else X.weighted(_row_weights(sample_weight, X.n))
-source = _source(X, name)
+    source = _source(X, name)
     if source is not None:
         if getattr(source, "held", None) is not None:  # small enough to be in memory after all
             return as_rows(source.held, name, sample_weight)
