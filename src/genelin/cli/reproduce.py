@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from genelin.cli.options import force, json_flag
-
-if TYPE_CHECKING:
-    from genelin.experiments.reproduction import What
 
 __all__ = ["reproduce"]
 
@@ -35,7 +30,7 @@ __all__ = ["reproduce"]
 @force
 @json_flag
 def reproduce(
-    what: What, output: str, data: str | None, quick: bool, force: bool, as_json: bool
+    what: str, output: str, data: str | None, quick: bool, force: bool, as_json: bool
 ) -> None:
     """Run the experiments of the paper on WHAT, and write their tables and figures."""
     from pathlib import Path

@@ -75,8 +75,9 @@ def as_rows(X: Any, name: str = "X", sample_weight: Any = None) -> Rows:
         return X if sample_weight is None else X.weighted(_row_weights(sample_weight, X.n))
     source = _source(X, name)
     if source is not None:
-        if getattr(source, "held", None) is not None:  # small enough to be in memory after all
-            return as_rows(source.held, name, sample_weight)
+        held = getattr(source, "held", None)  # small enough to be in memory after all
+        if held is not None:
+            return as_rows(held, name, sample_weight)
         rows = ChunkedRows(source)
         return rows if sample_weight is None else rows.weighted(_row_weights(sample_weight, rows.n))
     if not (sparse.issparse(X) or _is_array(X)):
