@@ -41,6 +41,7 @@ bench: $(VENV)/.demo       ## the default against peers, growth of the solvers, 
 	$(BIN)/python benchmarks/solver_table.py
 	$(BIN)/python benchmarks/many_rows.py
 	$(BIN)/python benchmarks/csv_fit.py
+	$(BIN)/python benchmarks/out_of_core.py
 
 reproduce: $(VENV)/.demo   ## the paper's figures and tables, on its data where GENELIN_DATA has them
 	$(BIN)/python -m genelin.experiments all

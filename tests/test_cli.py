@@ -1,6 +1,7 @@
 """The command line: every command, every format, and every way to hold it wrong."""
 
 import errno
+import gzip
 import importlib
 import json
 import os
@@ -227,8 +228,9 @@ def test_nothing_is_overwritten_without_force(files, cli, tmp_path):
     before = (tmp_path / "model.safetensors").stat().st_mtime_ns
     refused(cli(*arguments), "model.safetensors is there already", "--force")
     assert (tmp_path / "model.safetensors").stat().st_mtime_ns == before
-    assert cli(*arguments, "--force")[0] == 0
+    assert cli(*arguments, "--force", "--scores", "csv")[0] == 0
     assert (tmp_path / "model.safetensors").stat().st_mtime_ns > before
+    assert not (tmp_path / "scores.parquet").exists()  # it was of the other run
     assert (tmp_path / "mine.txt").read_text() == "keep"
 
 
@@ -293,7 +295,14 @@ def broken(tmp_path, files, views):
     (tmp_path / "ragged.csv").write_text("a,b\n1,2\n3,4,5\n6\n")
     (tmp_path / "late.csv").write_text("a,b\n" + "1,2\n" * 2000 + "1,word\n")
     (tmp_path / "gap.csv").write_text("a,b\n1,2\n3,\n5,6\n")
+    (tmp_path / "na.csv").write_text("a,b\n1,2\n3,NA\n5,6\n")
     np.savez(tmp_path / "two.npz", a=X, b=X)
+    (tmp_path / "junk.csv.gz").write_bytes(b"a,b\n1,2\n")
+    packed = gzip.compress((files / "x.csv").read_bytes())
+    (tmp_path / "cut.csv.gz").write_bytes(packed[: len(packed) // 2])
+    for name in ("x.npz", "x.parquet"):
+        content = (files / name).read_bytes()
+        (tmp_path / f"cut.{name[2:]}").write_bytes(content[: len(content) // 2])
     return tmp_path
 
 
@@ -308,9 +317,14 @@ def broken(tmp_path, files, views):
         ("junk.parquet", ["junk.parquet cannot be read"]),
         ("junk.csv", ["junk.csv"]),
         ("empty.csv", ["empty.csv is empty"]),
+        ("junk.csv.gz", ["junk.csv.gz is not a table"]),
+        ("cut.csv.gz", ["cut.csv.gz"]),
+        ("cut.npz", ["cut.npz cannot be read"]),
+        ("cut.parquet", ["cut.parquet cannot be read"]),
         ("ragged.csv", ["ragged.csv cannot be read"]),
         ("late.csv", ["late.csv cannot be read", "word"]),
         ("gap.csv", ["column 'b' of", "row 1, counted", "drop or fill"]),
+        ("na.csv", ["column 'b' of", "row 1, counted", "drop or fill"]),
         ("two.npz", ["2 arrays (a, b)", "save one matrix"]),
         ("unknown.xyz", ["unknown.xyz"]),
         ("short.npy", ["299 rows but", "has 300", "same observation"]),
@@ -638,6 +652,7 @@ def test_demo_ends_with_a_report(cli, tmp_path):
     assert str(tmp_path / "demo" / "report.html") in out
     assert (tmp_path / "demo" / "report.html").stat().st_size > 10_000
     refused(cli("demo", "-o", tmp_path / "demo"), "is there already")
+    assert cli("report", tmp_path / "demo", "--force")[0] == 0
 
 
 # --- The program itself ------------------------------------------------------------------------

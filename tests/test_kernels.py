@@ -14,8 +14,9 @@ from scipy import sparse
 from genelin import kernels
 from genelin.kernels import compiled
 from genelin.linalg.columns import LARGE, column_dots
-from genelin.linalg.tall import one_blas_thread, tall_dot, tall_times
+from genelin.linalg.tall import tall_dot, tall_times
 from genelin.operators import BlockDiagonal, Cross, Gram, Identity, OffDiagonal, as_operator
+from genelin.threads import one_blas_thread
 
 
 def rows_of(

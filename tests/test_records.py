@@ -110,9 +110,11 @@ def test_measuring_takes_no_time_of_the_method(digits, monkeypatch):
         return slow(*args)
 
     monkeypatch.setattr(records, "_measured", slower)
+    began = time.perf_counter()
     run = record_run(digits, baselines.MomentumALS(iterations=10), k=2, reg=1e-2)
+    elapsed = time.perf_counter() - began
     assert len(run.points) == 10
-    assert run.points[-1].seconds <= run.cost["seconds"] < 0.4
+    assert run.points[-1].seconds <= run.cost["seconds"] <= elapsed - 10 * 0.05
 
 
 def test_settings_are_on_record(digits):

@@ -197,15 +197,13 @@ def test_figures_need_matplotlib(tmp_path, monkeypatch, nothing):
 
 def test_embedded_data_stand_in_and_are_labelled(tmp_path, nothing, capsys):
     out = tmp_path / "out"
-    for what in ("mnist", "ptb", "url"):
+    for what in ("ptb", "url"):
         written = reproduce(what, out, data=nothing, quick=True)
         assert all(path.exists() for path in written)
         assert {path.suffix for path in written} == {".jsonl", ".png", ".svg", ".md"}
     assert capsys.readouterr().out == ""
     assert sorted(path.name for path in out.glob("*.png")) == [
-        "figure1-mnist.png",
         "figure1-ptb.png",
-        "figure2-mnist.png",
         "figure2-ptb.png",
         "figure3-sparse-topics.png",
     ]
@@ -233,3 +231,4 @@ def test_command_line_lists_what_it_wrote(tmp_path, nothing):
     assert len(listed) == 6
     first = json.loads((tmp_path / "mnist.jsonl").read_text().splitlines()[0])
     assert first["dataset"] == "digits halves"
+    assert first["problem"]["stands_for"] == "MNIST"

@@ -79,7 +79,7 @@ def eig(
         A, B = read_matrix(a), None if b is None else read_matrix(b)
         if k > A.shape[0]:
             raise BadInputError(f"-k {k} is more than the size of {a}, {A.shape[0]}: ask for fewer")
-        kept = {} if folder is None else folder.settings
+        kept = {} if folder is None else folder.begin()
         solution = _solved(screen, A, B, k, kept, **settings)
         record = _record(a, b, solution, {"k": k, **settings}) | {"warnings": screen.warnings}
         if folder is not None:

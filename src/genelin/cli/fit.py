@@ -274,7 +274,7 @@ def _fitted(screen: Screen, job: Job, destination: RunFolder | None, held: Any) 
         max_iter=settings.max_iter,
         random_state=settings.seed,
         verbose=0 if screen.as_json else 1,
-        **({} if destination is None else destination.settings),
+        **({} if destination is None else destination.begin()),
     )
     with screen.listening():
         return estimator.fit(x.rows, y.rows, None if held is None else 1.0 - held)

@@ -121,8 +121,6 @@ class RunFolder(Output):
 
     def __enter__(self) -> RunFolder:
         super().__enter__()
-        if not self.resume:
-            self.forget()
         return self
 
     def __exit__(
@@ -135,14 +133,21 @@ class RunFolder(Output):
             self.checkpoint.rmdir()
         super().__exit__(kind, error, traceback)
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What `CCA` and `top_k` are to know of it."""
+    def begin(self) -> dict[str, Any]:
+        """Clear the place for a new run, or not; what `CCA` and `top_k` are to know of it."""
+        if not self.resume:
+            self.forget()
         return {"checkpoint": str(self.checkpoint), "resume": self.resume}
 
     def publish(self, ended: bool = True) -> dict[str, str]:
-        """Put everything in place; the checkpoint goes, unless the run can go on."""
+        """Put everything in place; the checkpoint goes, unless the run can go on.
+
+        Files of an earlier run that this one does not replace would tell of another: they go too.
+        """
         placed = super().publish()
+        for name in self.names:
+            if name not in placed:
+                (self.folder / name).unlink(missing_ok=True)
         if ended:
             self.forget()
         return placed

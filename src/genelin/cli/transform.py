@@ -50,6 +50,7 @@ def transform(
     """
     from genelin.cli.outputs import SCORES, Output, score_columns, write_scores
     from genelin.cli.screen import Screen
+    from genelin.cli.views import refuse_mismatch
 
     file = Path(output)
     file = file if file.suffix else file.with_suffix(".parquet")
@@ -58,8 +59,6 @@ def transform(
     screen = Screen(as_json)
     with Output(file.parent, [file.name], force) as destination:
         estimator, names = load_model(model)
-        from genelin.cli.views import refuse_mismatch
-
         views = [_view(estimator, "x", x, x_columns or names["x"], header)]
         if y is not None or y_columns:
             views.append(_view(estimator, "y", y or x, y_columns or names["y"], header))
@@ -99,7 +98,7 @@ def read_run(path: Path) -> dict[str, Any]:
         columns = [view["columns"] for view in record["inputs"]]
     except (ValueError, KeyError, TypeError) as error:
         raise BadInputError(f"{path} is damaged ({error}): run `genelin cca` again") from error
-    if record.get("command") != "cca" or len(columns) != 2:
+    if record.get("command") not in ("cca", "demo") or len(columns) != 2:
         raise BadInputError(f"{path} is not that of a run of `genelin cca`")
     return record
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -149,7 +150,7 @@ def read_matrix(path: str) -> Any:
         raise BadInputError(f"{path} is not a matrix file: give .npy, .npz or .mtx")
     try:
         matrix = reader(path)
-    except (ValueError, EOFError, KeyError, TypeError, OverflowError) as error:
+    except (ValueError, EOFError, KeyError, TypeError, OverflowError, zlib.error) as error:
         raise BadInputError(f"{path} cannot be read as {_kind(path)}: {error}") from error
     except OSError as error:
         if error.errno is not None:
@@ -166,7 +167,7 @@ def _refuse_absent(path: str) -> None:
 def _kind(path: str) -> str:
     """The suffix that tells the format; that of a compressed file is the one before."""
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
-    if len(suffixes) > 1 and suffixes[-1] in (".gz", ".zst"):
+    if len(suffixes) > 1 and suffixes[-1] == ".gz":
         return suffixes[-2]
     return suffixes[-1] if suffixes else ""
 
@@ -184,7 +185,7 @@ def _read_npz(path: str) -> Any:
     from scipy import sparse
 
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             names = list(archive)
             if "format" not in names and len(names) == 1:
                 return archive[names[0]]
@@ -262,7 +263,7 @@ def streamable_columns(
         names = _chosen(schema, columns, path, option)
     plain = {"separator": ",", "has_header": True}
     common = _kind(path) != ".tsv" and all(settings.get(key, v) == v for key, v in plain.items())
-    return names if common and not path.endswith((".gz", ".zst", ".txt")) else None
+    return names if common and not path.endswith((".gz", ".txt")) else None
 
 
 @contextmanager
@@ -274,7 +275,9 @@ def _polars_errors(path: str) -> Iterator[None]:
         raise ImportError('tables need polars: pip install "genelin[cli]"') from error
     try:
         yield
-    except pl.exceptions.PolarsError as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
         said = str(error).strip().splitlines()[0][:300]
         raise BadInputError(f"{path} cannot be read as {_kind(path)}: {said}") from error
 
@@ -291,14 +294,14 @@ def _layout(path: str, kind: str, header: bool | None) -> dict[str, Any]:
     with gzip.open(path, "rt") if path.endswith(".gz") else open(path, newline="") as file:
         try:
             first = file.readline(2**20).strip("\ufeff\r\n")
-        except UnicodeDecodeError as error:
+            separator = "\t" if kind == ".tsv" else max(",;\t", key=first.count)
+            cells = next(csv.reader([first], delimiter=separator))
+        except (UnicodeDecodeError, csv.Error, gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise BadInputError(
-                f"{path} is not text: give CSV, Parquet, .npy, .npz or .mtx"
+                f"{path} is not a table in text: give CSV, Parquet, .npy, .npz or .mtx"
             ) from error
     if not first:
         raise BadInputError(f"{path} is empty")
-    separator = "\t" if kind == ".tsv" else max(",;\t", key=first.count)
-    cells = next(csv.reader([first], delimiter=separator))
     if header is None:
         header = not all(_is_number(cell) for cell in cells)
     return {"separator": separator, "has_header": header, "null_values": MISSING}
@@ -329,11 +332,22 @@ def _load(path: str, kind: str, settings: dict[str, Any], names: list[str]) -> A
     import polars as pl
 
     if kind in SEPARATED:
-        floats = dict.fromkeys(names, pl.Float64)
-        return pl.read_csv(path, columns=names, schema_overrides=floats, **settings).select(names)
+        return _load_text(path, settings, names).select(names)
     if kind in PARQUET:
         return pl.read_parquet(path, columns=names).select(names)
     return pl.read_ipc(path, columns=names).select(names)
+
+
+def _load_text(path: str, settings: dict[str, Any], names: list[str]) -> Any:
+    """Numbers of a text file; words for missing ones are looked for only if there are any words."""
+    import polars as pl
+
+    floats: dict[str, Any] = dict.fromkeys(names, pl.Float64)
+    quick = settings | {"null_values": None}
+    try:
+        return pl.read_csv(path, columns=names, schema_overrides=floats, **quick)
+    except pl.exceptions.ComputeError:
+        return pl.read_csv(path, columns=names, schema_overrides=floats, **settings)
 
 
 def _chosen(schema: dict[str, Any], patterns: Sequence[str], path: str, option: str) -> list[str]:

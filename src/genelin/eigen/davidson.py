@@ -21,10 +21,10 @@ from genelin.eigen.start import frequent_start, streams
 from genelin.io.checkpoint import UNKEPT, Journal, State
 from genelin.linalg import column_dots
 from genelin.linalg.columns import Block, Vector
-from genelin.linalg.tall import one_blas_thread
 from genelin.problems import Pencil, TwoView
 from genelin.results import CCASolution, EigenSolution, Record, Status, Trace
 from genelin.solvers import CG, as_solver, check_count
+from genelin.threads import one_blas_thread
 
 __all__ = ["Davidson"]
 

@@ -29,7 +29,7 @@ from genelin.eigen.davidson import Davidson
 from genelin.eigen.planner import best_route
 from genelin.eigen.solve import top_k_cca
 from genelin.estimators import persistence
-from genelin.estimators.elsewhere import feature_rows
+from genelin.estimators.elsewhere import feature_rows, lazy_scores
 from genelin.estimators.progress import showing
 from genelin.estimators.scores import Scores, mean_correlation, projected
 from genelin.estimators.significance import Significance, Spectrum
@@ -38,6 +38,7 @@ from genelin.estimators.streaming import MOST_FEATURES, Moments, Reservoir
 from genelin.linalg.columns import Block, Vector
 from genelin.operators import Rows, as_rows, kept_elsewhere
 from genelin.operators.chunked import paired
+from genelin.operators.convert import is_dask
 from genelin.problems import TwoView
 from genelin.results import CCASolution
 
@@ -200,7 +201,8 @@ class CCA(
 
         Parameters
         ----------
-        X : (n, n_features) array, memmap, scipy.sparse matrix or array, or data frame.
+        X : (n, n_features) array, memmap, scipy.sparse matrix or array, data frame, or a Dask array
+            or data frame, whose rows stay with its workers.
         y : (n, n_targets) of the same kinds, or (n,): the other view.
         sample_weight : (n,) weights of the rows, of which only the ratios matter.
 
@@ -382,7 +384,8 @@ class CCA(
 
         Returns
         -------
-        (n, n_components) array, or a pair of them; float32 for float32 data.
+        (n, n_components) array, or a pair of them; float32 for float32 data. For a Dask array or
+        data frame it is a Dask array, which is not computed yet.
 
         Examples
         --------
@@ -392,11 +395,19 @@ class CCA(
         (20, 2)
         """
         check_is_fitted(self)
-        x_scores = projected(self._x_rows(X), self.x_mean_, self.x_scale_, self.x_rotations_)
-        if y is None:
-            return x_scores
-        rows = self._y_rows(y)
-        return Scores(x_scores, projected(rows, self.y_mean_, self.y_scale_, self.y_rotations_))
+        return self._x_scores(X) if y is None else Scores(self._x_scores(X), self._y_scores(y))
+
+    def _x_scores(self, X: Any) -> Any:
+        learned = self.x_mean_, self.x_scale_, self.x_rotations_
+        return (
+            lazy_scores(self, X, *learned) if is_dask(X) else projected(self._x_rows(X), *learned)
+        )
+
+    def _y_scores(self, y: Any) -> Any:
+        learned = self.y_mean_, self.y_scale_, self.y_rotations_
+        if is_dask(y):
+            return lazy_scores(self, y, *learned, name="y")
+        return projected(self._y_rows(y), *learned)
 
     def fit_transform(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Fit, and return the scores of X and y.
@@ -458,8 +469,7 @@ class CCA(
         [[177.0, 35.0, 56.0], [189.0, 38.0, 54.0]]
         """
         check_is_fitted(self)
-        scores = projected(self._x_rows(X), self.x_mean_, self.x_scale_, self.x_rotations_)
-        y = scores @ self._y_from_x.T * self.y_scale_ + self.intercept_
+        y = self._x_scores(X) @ self._y_from_x.T * self.y_scale_ + self.intercept_
         return y.ravel() if self._flat else y
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -481,7 +491,7 @@ class CCA(
         0.576
         """
         check_is_fitted(self)
-        check_consistent_length(X, y)
+        _check_lengths(X, y)
         x, other = self._x_rows(X, sample_weight), self._y_rows(y)
         if x.counted < 2:
             raise ValueError("score needs two rows at least: a single one has no correlation")
@@ -581,7 +591,7 @@ class CCA(
             raise ValueError(
                 "CCA requires y to be passed, but the target y is None: give the other view"
             )
-        check_consistent_length(X, y)
+        _check_lengths(X, y)
         x = self._x_rows(X, sample_weight, reset=reset, ensure_min_samples=fewest)
         other = self._y_rows(y, sample_weight, reset=reset)
         most = min(x.d, other.d)
@@ -619,7 +629,8 @@ class CCA(
                 ensure_all_finite=False,
             )
         flat = len(y.shape) == 1
-        rows = as_rows(y[:, None] if flat else y, "y", _weights(sample_weight))
+        column = y[:, None] if flat and not is_dask(y) else y
+        rows = as_rows(column, "y", _weights(sample_weight))
         if reset:
             self._flat, self._n_targets = flat, rows.d
         if rows.d != self._n_targets:
@@ -668,6 +679,12 @@ def _in_our_words() -> Iterator[None]:
         if not str(error).startswith("k="):
             raise
         raise ValueError(f"n_components{str(error)[1:]}") from error
+
+
+def _check_lengths(X: Any, y: Any) -> None:
+    """As far as lengths are known: Dask may have to compute them, and they are compared later."""
+    if not (is_dask(X) or is_dask(y)):
+        check_consistent_length(X, y)
 
 
 def _weights(sample_weight: Any) -> Any:

@@ -27,13 +27,14 @@ from genelin.estimators.contrasts import (
     joined,
     spatial_patterns,
 )
-from genelin.estimators.elsewhere import feature_rows
+from genelin.estimators.elsewhere import feature_rows, lazy_scores
 from genelin.estimators.scores import projected
 from genelin.io import Checkpoint
 from genelin.linalg import Which
 from genelin.linalg.columns import Block
 from genelin.operators import Rows, kept_elsewhere
 from genelin.operators.checks import refuse_extreme
+from genelin.operators.convert import is_dask
 from genelin.results import EigenSolution
 
 __all__ = ["GeneralizedEigen"]
@@ -189,7 +190,7 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             self.class_pairs_ = np.repeat(np.array(pairs), k, axis=0)
         return self
 
-    def transform(self, X: Any) -> NDArray[Any]:
+    def transform(self, X: Any) -> Any:
         """Scores (X − mean_) @ rotations_, of shape (n_samples, n_components), dense.
 
         Parameters
@@ -197,6 +198,9 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         X : (n_samples, n_features) array, data frame or scipy.sparse matrix.
         """
         check_is_fitted(self)
+        if is_dask(X):
+            ones = np.ones(len(self.mean_))
+            return lazy_scores(self, X, self.mean_, ones, self.rotations_)
         X = self._validated(X, reset=False)
         if isinstance(X, Rows):
             scores: NDArray[Any] = projected(X, self.mean_, np.ones(X.d), self.rotations_)
@@ -226,7 +230,7 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     def _validated(self, X: Any, y: Any = "no_validation", reset: bool = True) -> Any:
         if kept_elsewhere(X):
             rows = feature_rows(self, X, reset=reset)
-            return rows if isinstance(y, str) else (rows, column_or_1d(y))
+            return rows if isinstance(y, str) else (rows, column_or_1d(np.asarray(y)))
         least = 2 if reset else 1
         kinds = [np.float64, np.float32]
         return validate_data(

@@ -91,7 +91,7 @@ def large_cases(quick: bool = False, full: bool = True) -> list[Case]:
         views = url_reputation(url, rows=URL_ROWS, features=URL_FEATURES)
         return [Case(views, 20, 1e-4, False, 0.5)]
     if quick:
-        return [Case(sparse_topics(4_000, 400), 5, 1e-3, False, 0.1, "URL Reputation")]
+        return [Case(sparse_topics(2_000, 200, topics=10), 3, 1e-2, False, 0.3, "URL Reputation")]
     n, d = (URL_ROWS, URL_FEATURES) if full else (URL_ROWS // 10, URL_FEATURES // 10)
     cases = [Case(sparse_topics(n, d), 20, 1e-4, False, 0.5, "URL Reputation")]
     if find(*DEBIAN_FILES) is not None:

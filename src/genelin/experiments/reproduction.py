@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Literal, get_args
 
 from genelin.datasets import digits_halves
 from genelin.datasets.fetch import only_in
@@ -25,11 +24,11 @@ from genelin.io import write_atomically
 
 __all__ = ["reproduce"]
 
-What = Literal["mnist", "ptb", "url", "solvers", "theory", "all"]
+WHAT = ("mnist", "ptb", "url", "solvers", "theory", "all")
 
 
 def reproduce(
-    what: What,
+    what: str,
     out: str | Path = "out/reproduction",
     *,
     data: str | Path | None = None,
@@ -64,10 +63,9 @@ def reproduce(
         ...
     ValueError: what='figure 4' must be 'mnist', 'ptb', 'url', 'solvers', 'theory' or 'all'
     """
-    names = get_args(What)
-    if what not in names:
-        listed = ", ".join(repr(name) for name in names[:-1])
-        raise ValueError(f"what={what!r} must be {listed} or {names[-1]!r}")
+    if what not in WHAT:
+        listed = ", ".join(repr(name) for name in WHAT[:-1])
+        raise ValueError(f"what={what!r} must be {listed} or {WHAT[-1]!r}")
     if data is not None and not Path(data).is_dir():
         raise ValueError(f"data={str(data)!r} is not a folder: name the one that holds mnist/, …")
     require_matplotlib()

@@ -24,6 +24,7 @@ from genelin.solvers import AGD, LinearSolver
 
 __all__ = ["ColdStart", "draw_warm_start", "growth_exponent", "warm_start_runs"]
 
+DEFAULT = "Davidson (default for large d)"
 EPSILONS = tuple(10.0**-j for j in range(2, 11))
 
 
@@ -57,7 +58,7 @@ class ColdStart(LinearSolver):
 def warm_start_runs(
     views: Views, k: int, reg: float, epsilons: tuple[float, ...] = EPSILONS, **facts: Any
 ) -> Iterator[RunRecord]:
-    """One warm run to the smallest ε, a cold run for each ε, and the default.
+    """One warm run to the smallest ε, a cold run for each ε, and Davidson.
 
     Warm solves reduce their error by a constant factor δ. Cold ones must reach, from zero, what
     sin θ ≤ ε needs in every iteration: a relative error of ε·ρ/(4γ).
@@ -91,7 +92,7 @@ def warm_start_runs(
         accuracy = epsilon * rho / (4 * gamma)
         cold = CCALin(solver=ColdStart(agd), reduction=accuracy**2, iterations=10**4)
         yield run("cold", cold, epsilon)
-    yield run("default", Davidson(), min(epsilons))
+    yield run(DEFAULT, Davidson(), min(epsilons))
 
 
 def growth_exponent(epsilons: Any, counts: Any) -> float:
@@ -127,16 +128,16 @@ def _counts(runs: list[RunRecord]) -> dict[str, tuple[list[float], list[float]]]
     for run in (runs[0], runs[-1]):
         steps = [value_at(run, "sin_theta_b", epsilon, "inner") for epsilon in epsilons]
         found[run.problem["label"]] = (epsilons, steps)
-    return {label: found[label] for label in ("default", "warm", "cold")}
+    return {label: found[label] for label in (DEFAULT, "warm", "cold")}
 
 
 def draw_warm_start(groups: list[list[RunRecord]], folder: Path, name: str) -> list[Path]:
-    """Inner steps against ε, warm, cold and by the default; a panel for each data set."""
+    """Inner steps against ε, warm, cold and by Davidson; a panel for each data set."""
     notes = [
         f"{described(runs[0].dataset, runs[0].problem)}, ρ = {runs[0].problem['rho']:.3f}"
         for runs in groups
     ]
-    note = "; ".join(notes) + ". Steps of AGD (of CG for the default), both views summed."
+    note = "; ".join(notes) + ". Steps of AGD (of CG for Davidson), both views summed."
     figure, axes = figure_with(len(groups), "Warm against cold starts of linear solves", note)
     rows = []
     for axis, runs in zip(axes, groups, strict=True):
@@ -144,7 +145,7 @@ def draw_warm_start(groups: list[list[RunRecord]], folder: Path, name: str) -> l
             _counts(runs).items(), (LOOKS[0], LOOKS[1], LOOKS[2]), strict=True
         ):
             p = growth_exponent(epsilons, counts)
-            text = label if label == "default" else f"{label}: log$^{{{p:.2f}}}$(1/ε)"
+            text = label if label == DEFAULT else f"{label}: log$^{{{p:.2f}}}$(1/ε)"
             axis.plot(epsilons, counts, **look.line(label=text))
             steps = (f"{count:,.0f}" for count in (counts[0], counts[len(counts) // 2], counts[-1]))
             rows.append((runs[0].dataset, label, *steps, f"{p:.2f}"))

@@ -90,7 +90,7 @@ class ZarrReader(PieceReader):
         n, d = found.shape
         band = int((getattr(found, "shards", None) or found.chunks)[0])
         starts = np.append(np.arange(0, n, band), n)
-        self.band_bytes = band * d * found.dtype.itemsize
+        self.band_bytes = min(band, n) * d * found.dtype.itemsize
         watched = [path / name for name in ("zarr.json", ".zarray") if (path / name).exists()]
         super().__init__(str(path), starts, d, found.dtype, watched)
 
@@ -169,6 +169,7 @@ class H5Reader(PieceReader):
         n, d = X.shape
         rows = X.chunks[0] if X.chunks else 1
         band = rows * max(1, BAND // max(1, rows * d * X.dtype.itemsize))
+        self.band_bytes = rows * d * X.dtype.itemsize
         starts = np.append(np.arange(0, n, band), n)
         super().__init__(str(path), starts, d, X.dtype, [path])
 

@@ -60,6 +60,7 @@ class Reader(ABC):
 
     is_sparse = False
     in_memory = False
+    band_bytes = 0  # of rows that the format can only unpack together
 
     def __init__(
         self, name: str, shape: tuple[int, ...], dtype: Any, stored: int, files: Iterable[Path]

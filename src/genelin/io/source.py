@@ -15,11 +15,12 @@ from scipy import sparse
 from genelin.errors import DataError
 from genelin.io.readers import MemoryReader, Reader
 from genelin.operators import as_rows
-from genelin.operators.chunked import Part, RowSource, Task
+from genelin.operators.parts import Part, RowSource, Task
 
 __all__ = ["BlockSource", "block_limits", "loaded", "prefetched", "taken_from"]
 
-BLOCK = 1 << 24  # bytes of rows that are read at a time, where no more are needed
+BLOCK = 1 << 24  # bytes of dense rows that are read at a time: they stay in the cache
+SPARSE_BLOCK = 1 << 26  # of sparse rows, whose sums are long against their blocks
 SPAN = 1 << 24  # bytes read together for some of the rows
 GAP = 1 << 16  # bytes between rows that are read rather than skipped
 
@@ -37,6 +38,11 @@ class BlockSource:
         self.shape, self.dtype, self.stored = reader.shape, reader.dtype, reader.stored
         self.is_sparse, self.name = reader.is_sparse, reader.name
 
+    @property
+    def held(self) -> Any:
+        """The matrix, if it is in memory as a whole."""
+        return self.reader.matrix if isinstance(self.reader, MemoryReader) else None
+
     def summed(
         self,
         task: Task,
@@ -47,8 +53,9 @@ class BlockSource:
         """Merge task(part) over all blocks of rows, of both sources where there are two."""
         readers, memory = [self.reader], self.max_memory
         if other is not None:
-            readers.append(self._partner(other))
-            memory = min(memory, other.max_memory)  # type: ignore[attr-defined]
+            partner = self._partner(other)
+            readers.append(partner.reader)
+            memory = min(memory, partner.max_memory)
         for reader in readers:
             reader.check_unchanged()
         limits = block_limits(readers, columns, memory)
@@ -63,7 +70,7 @@ class BlockSource:
         assert total is not None  # there is at least one row
         return total
 
-    def _partner(self, other: RowSource) -> Reader:
+    def _partner(self, other: RowSource) -> BlockSource:
         if not isinstance(other, BlockSource):
             raise TypeError(
                 f"{self.name} is on disk and {other.name} is not: open both with open_rows, or "
@@ -74,7 +81,7 @@ class BlockSource:
                 f"{self.name} has {self.shape[0]:,} rows and {other.name} has {other.shape[0]:,}: "
                 "the views must have the same rows"
             )
-        return other.reader
+        return other
 
     def taken(self, rows: NDArray[np.int64]) -> Any:
         """Some rows, in memory; what lies far from them is not read."""
@@ -96,8 +103,8 @@ def block_limits(readers: list[Reader], columns: int, memory: float) -> list[tup
 
     Counted are two buffers for every view (one is read while the other is worked on), a working
     copy in double precision, and three times `columns` numbers for every row. No block is larger
-    than it need be: about 16 MB, or four times as many rows as columns, so that what is summed up
-    for every column is not the larger part of the work.
+    than it need be: 16 MB (64 MB if sparse), or four times as many rows as columns, so that what
+    is summed up for every column is not the larger part of the work.
     """
     n = readers[0].shape[0]
     rows = np.append(np.arange(0, n, 1 + n // 2**18), n).astype(np.int64)
@@ -106,7 +113,8 @@ def block_limits(readers: list[Reader], columns: int, memory: float) -> list[tup
     copied = np.sum(in_double, axis=0)
     used = 2 * read + copied + 24 * columns * rows
     widest = max(reader.shape[1] for reader in readers)
-    enough = max(BLOCK, int(read[-1] / n * 4 * widest))
+    least = SPARSE_BLOCK if any(reader.is_sparse for reader in readers) else BLOCK
+    enough = max(least, int(read[-1] / n * 4 * widest))
     cuts = [0]
     while cuts[-1] < len(rows) - 1:
         at = cuts[-1]

@@ -65,6 +65,12 @@ class StoredRows:
         self.column_names = None if names is None else np.array(names, dtype=object)
         if names is not None and len(names) != self.shape[1]:
             raise DataError(f"{path} names {len(names)} columns, but has {self.shape[1]}")
+        if reader.band_bytes > max_memory:
+            raise DataError(
+                f"{path} has chunks that are unpacked {reader.band_bytes:,} bytes of rows at a "
+                f"time, more than max_memory={max_memory:,.0f}: store it in chunks of fewer rows, "
+                "or give more memory"
+            )
 
     def __repr__(self) -> str:
         kind = f"{self.stored:,} entries" if self.is_sparse else "dense"
@@ -81,9 +87,9 @@ class StoredRows:
     def row_source(self) -> BlockSource:
         """How fits read the rows, a pass at a time.
 
-        Rows that take at most half of `max_memory` are read once and kept for the fit.
+        Rows that take at most a quarter of `max_memory` are loaded, and worked on in memory.
         """
-        if self.nbytes <= self.max_memory / 2:
+        if self.nbytes <= self.max_memory / 4:
             return BlockSource(MemoryReader(str(self.path), self.load()), self.max_memory)
         return BlockSource(self._reader, self.max_memory)
 

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numba import get_num_threads, njit
 
+from genelin.threads import kernel_limit
+
 __all__ = ["balanced", "compiled", "equal", "exactly", "in_threads", "inlined", "threads"]
 
 
@@ -39,9 +41,13 @@ def inlined(function):
     return njit(nogil=True, error_model="numpy", fastmath=LOOSELY, forceinline=True)(function)
 
 
-@cache
 def threads() -> int:
-    """Threads of kernels: NUMBA_NUM_THREADS, or what numba.set_num_threads said before."""
+    """Threads of kernels: NUMBA_NUM_THREADS or what numba.set_num_threads said, or a limit here."""
+    return kernel_limit(_all())
+
+
+@cache
+def _all() -> int:
     return int(get_num_threads())
 
 
@@ -56,7 +62,7 @@ def in_threads(work: Callable[..., Any], parts: Iterable[Any]) -> list[Any]:
     parts = list(parts)
     if len(parts) == 1 or threads() == 1:
         return [work(*part) for part in parts]
-    pool = _pool(threads(), os.getpid())
+    pool = _pool(_all(), os.getpid())
     return [task.result() for task in [pool.submit(work, *part) for part in parts]]
 
 

@@ -7,28 +7,12 @@ BLAS shares such products out badly, and its threads wait for each other in a bu
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from functools import cache
-from typing import Any
 
 import numpy as np
 
 from genelin.linalg.columns import LARGE, Block
 
-__all__ = ["one_blas_thread", "subtract_product", "tall_dot", "tall_times"]
-
-
-@cache
-def _controller() -> Any:
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
-
-
-def one_blas_thread() -> AbstractContextManager[Any]:
-    """BLAS on one thread, so that pieces of a product can run side by side."""
-    limits: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
-    return limits
+__all__ = ["subtract_product", "tall_dot", "tall_times"]
 
 
 def tall_dot(U: Block, V: Block) -> Block:

@@ -8,7 +8,7 @@ import numpy as np
 
 from genelin.linalg.columns import Block, Vector
 from genelin.operators.base import Operator, PencilProduct
-from genelin.operators.covariance import Cross, Gram, Sweep
+from genelin.operators.covariance import Cross, Gram, Sweep, own_products
 
 __all__ = ["BlockDiagonal", "Compressed", "OffDiagonal"]
 
@@ -42,6 +42,9 @@ class BlockDiagonal(Operator):
 
     def _apply(self, V: Block) -> Block:
         parts = np.split(V, self.splits)
+        together = own_products(self.diagonal_blocks, parts)
+        if together is not None:
+            return np.vstack(together)
         return np.vstack(
             [block @ part for block, part in zip(self.diagonal_blocks, parts, strict=True)]
         )

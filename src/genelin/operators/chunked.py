@@ -87,7 +87,9 @@ class ChunkedRows(Rows):
         return dtypes[-1] if dtypes else self.source.dtype
 
     def _with(self, adjust: _Adjustment) -> ChunkedRows:
-        """The same rows, adjusted on the way."""
+        """The same rows, adjusted once where the source keeps them, or else on the way."""
+        if hasattr(self.source, "mapped"):
+            return ChunkedRows(self.source.mapped(adjust), self.weights, self._adjusted)
         return ChunkedRows(self.source, self.weights, (*self._adjusted, adjust))
 
     def summed(self, task: Task, other: Rows | None = None, columns: int = 1) -> tuple[Any, ...]:
@@ -168,20 +170,22 @@ class ChunkedRows(Rows):
         return int(self._survey.longest) <= 1
 
     @cached_property
-    def well_centred(self) -> Rows:
-        """The same data up to a shift of full columns that are far from zero."""
+    def _shifted(self) -> Rows | None:
+        """The same data with full columns that are far from zero shifted, if there are any."""
         if not self.is_sparse:
-            return self
+            return None
         far = (self.mean**2 > 100 * self.variance) & (self.frequencies == self.n) & ~self.constant
         if not far.any():
-            return self
+            return None
         return self._with(_Adjustment(shift=np.where(far, self.mean, 0.0)))
 
-    @cached_property
+    @property
     def lowered(self) -> Rows:
         """The same data in float32, part by part."""
-        if self.dtype == np.float32:
-            return self
+        return self if self.dtype == np.float32 else self._single
+
+    @cached_property
+    def _single(self) -> Rows:
         twin = self._with(_Adjustment(dtype=np.dtype(np.float32)))
         twin.__dict__.update(
             {name: self.__dict__[name] for name in ("_survey", "near_mean") if name in vars(self)}

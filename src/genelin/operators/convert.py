@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -12,9 +13,10 @@ from scipy.sparse.linalg import LinearOperator
 from genelin.operators.base import Operator
 from genelin.operators.chunked import ChunkedRows
 from genelin.operators.matrix import FunctionOperator, MatrixOperator
+from genelin.operators.parts import RowSource
 from genelin.operators.rows import Rows
 
-__all__ = ["as_operator", "as_rows", "kept_elsewhere"]
+__all__ = ["as_numbers", "as_operator", "as_rows", "is_dask", "kept_elsewhere", "refuse_dtype"]
 
 
 def as_operator(A: Any, shape: tuple[int, int] | None = None, name: str = "A") -> Operator:
@@ -39,7 +41,7 @@ def as_operator(A: Any, shape: tuple[int, int] | None = None, name: str = "A") -
     if isinstance(A, Operator):
         return A
     if sparse.issparse(A) or _is_array(A):
-        return MatrixOperator(_numbers(A, name).astype(np.float64, copy=False))
+        return MatrixOperator(as_numbers(A, name).astype(np.float64, copy=False))
     shape = shape or getattr(A, "shape", None)
     if shape is None or len(shape) != 2:
         kind = type(A).__name__
@@ -47,7 +49,7 @@ def as_operator(A: Any, shape: tuple[int, int] | None = None, name: str = "A") -
             f"{name} is a {kind} without a shape (rows, columns): pass an array, a scipy.sparse "
             f"matrix, a LinearOperator, or as_operator(f, shape=(d, d)) for a function f"
         )
-    _refuse_dtype(getattr(A, "dtype", None), name)
+    refuse_dtype(getattr(A, "dtype", None), name)
     function, transposed = _functions(A, name)
     return FunctionOperator(function, (int(shape[0]), int(shape[1])), transposed, name)
 
@@ -58,7 +60,7 @@ def as_rows(X: Any, name: str = "X", sample_weight: Any = None) -> Rows:
     Parameters
     ----------
     X : (n, d) array, scipy.sparse matrix or array, data frame of numbers, or rows that are kept
-        elsewhere: an object with a method `row_source()`.
+        elsewhere: a Dask array or data frame, or an object with a method `row_source()`.
     name : what error messages call it.
     sample_weight : n weights, none negative; only their ratios matter.
 
@@ -71,15 +73,19 @@ def as_rows(X: Any, name: str = "X", sample_weight: Any = None) -> Rows:
     """
     if isinstance(X, Rows):
         return X if sample_weight is None else X.weighted(_row_weights(sample_weight, X.n))
-    if kept_elsewhere(X):
-        rows = ChunkedRows(X.row_source())
+    source = _source(X, name)
+    if source is not None:
+        held = getattr(source, "held", None)  # small enough to be in memory after all
+        if held is not None:
+            return as_rows(held, name, sample_weight)
+        rows = ChunkedRows(source)
         return rows if sample_weight is None else rows.weighted(_row_weights(sample_weight, rows.n))
     if not (sparse.issparse(X) or _is_array(X)):
         raise TypeError(
             f"{name} must be a two-dimensional array or a scipy.sparse matrix of numbers, "
             f"got {type(X).__name__}"
         )
-    matrix = _numbers(X, name)
+    matrix = as_numbers(X, name)
     weights = None if sample_weight is None else _row_weights(sample_weight, matrix.shape[0])
     return Rows(matrix, weights)
 
@@ -92,7 +98,28 @@ def kept_elsewhere(X: Any) -> bool:
     >>> kept_elsewhere([[1.0]]), kept_elsewhere(as_rows([[1.0]]))
     (False, True)
     """
-    return isinstance(X, Rows) or hasattr(X, "row_source")
+    return isinstance(X, Rows) or is_dask(X) or hasattr(X, "row_source")
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a Dask collection; Dask is not imported to tell.
+
+    Examples
+    --------
+    >>> is_dask([[1.0]])
+    False
+    """
+    return "dask" in sys.modules and hasattr(X, "__dask_graph__")
+
+
+def _source(X: Any, name: str) -> RowSource | None:
+    """Where the rows of X are kept, if that is not a matrix in memory."""
+    if is_dask(X):
+        from genelin.operators.distributed import dask_rows
+
+        return dask_rows(X, name)
+    source: RowSource | None = X.row_source() if hasattr(X, "row_source") else None
+    return source
 
 
 def _row_weights(sample_weight: Any, n: int) -> Any:
@@ -129,8 +156,8 @@ def _functions(A: Any, name: str) -> tuple[Callable[[Any], Any], Callable[[Any],
     raise TypeError(f"{name} of type {type(A).__name__} has a shape but neither `@` nor a call")
 
 
-def _numbers(A: Any, name: str) -> Any:
-    """A two-dimensional, non-empty, finite array of floats: ndarray or CSR."""
+def as_numbers(A: Any, name: str, whole: bool = True) -> Any:
+    """A two-dimensional array of floats, ndarray or CSR; non-empty and finite, if it is `whole`."""
     is_sparse = bool(sparse.issparse(A))
     if isinstance(A, np.ma.MaskedArray):
         raise TypeError(
@@ -142,10 +169,10 @@ def _numbers(A: Any, name: str) -> Any:
             A = np.asarray(A)
         except ValueError as error:
             raise ValueError(f"{name} is not a rectangular array of numbers: {error}") from error
-    _refuse_dtype(A.dtype, name)
+    refuse_dtype(A.dtype, name)
     if A.ndim != 2:
         raise ValueError(f"{name} must have two dimensions, got shape {A.shape}")
-    if 0 in A.shape:
+    if whole and 0 in A.shape:
         raise ValueError(f"{name} is empty, with shape {A.shape}: there is nothing to solve")
     if is_sparse:
         A = sparse.csr_array(A)
@@ -154,11 +181,13 @@ def _numbers(A: Any, name: str) -> Any:
             A.sum_duplicates()
     if A.dtype not in (np.float32, np.float64):
         A = A.astype(np.float64)
-    _refuse_nonfinite(A, name)
+    if whole:
+        _refuse_nonfinite(A, name)
     return A
 
 
-def _refuse_dtype(dtype: Any, name: str) -> None:
+def refuse_dtype(dtype: Any, name: str) -> None:
+    """Raise if numbers of this type cannot be worked with."""
     if dtype is None:
         return
     kind = np.dtype(dtype).kind

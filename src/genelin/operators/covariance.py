@@ -22,11 +22,12 @@ from genelin.operators.tasks import (
     CentralMoments,
     CrossTimes,
     DenseMoment,
+    OwnTimes,
     PairTimes,
     SparseMoment,
 )
 
-__all__ = ["Cross", "Gram", "Sweep", "central_moments", "resolve_scale"]
+__all__ = ["Cross", "Gram", "Sweep", "central_moments", "own_products", "resolve_scale"]
 
 Scale = bool | Any | None  # True: unit variance; an array: divide column j by scale[j]
 
@@ -110,6 +111,10 @@ class Gram(Operator):
                 out -= np.outer(self._mean, self._mean @ U)
         else:
             out = _streamed(self.rows, self.rows, self._mean, self._mean, U)
+        return self._finished(out, V)
+
+    def _finished(self, out: Block, V: Block) -> Block:
+        """The product with V, from that of the covariance of unscaled columns."""
         out = _scaled(out, self._factors)
         if self.weight != 1.0:
             out *= self.weight
@@ -195,6 +200,32 @@ class Gram(Operator):
         else:
             core = core + self.reg * np.eye(self.shape[0])
         return Entries(core, mean)
+
+
+def own_products(grams: tuple[Any, ...], blocks: list[Block]) -> tuple[Block, Block] | None:
+    """S_x Vx and S_y Vy of two views whose rows are elsewhere, in one sum; None for others.
+
+    Examples
+    --------
+    >>> own_products((Gram([[1.0]]), Gram([[2.0]])), [np.ones((1, 1))] * 2) is None
+    True
+    """
+    streamed = all(isinstance(S, Gram) and S._moment is None and not S.rows.at_hand for S in grams)
+    if not streamed or len(grams) != 2:
+        return None
+    (x, y), (Vx, Vy) = grams, blocks
+    if x.rows.n != y.rows.n or not _weighted_alike(x.rows, y.rows):
+        return None
+    Ux, Uy = _scaled(Vx, x._factors), _scaled(Vy, y._factors)
+    task = OwnTimes(Ux, Uy, x._mean, y._mean)
+    to_x, to_y = x.rows.summed(task, y.rows, Vx.shape[1])
+    return x._finished(to_x / x.rows.n, Vx), y._finished(to_y / y.rows.n, Vy)
+
+
+def _weighted_alike(x: Rows, y: Rows) -> bool:
+    if x.weights is None or y.weights is None:
+        return x.weights is y.weights
+    return np.array_equal(x.weights, y.weights)
 
 
 class Cross(Operator):
@@ -427,7 +458,7 @@ def _moment_between(x: Rows, y: Rows, x_mean: Vector | None, y_mean: Vector | No
     """XᵀΩY/n in one sweep over the rows: as CSR if both are sparse, else dense and centred."""
     both_sparse = x.is_sparse and y.is_sparse
     task = SparseMoment() if both_sparse else DenseMoment(x_mean, y_mean)
-    return x.summed(task, y, y.d)[0] / x.n
+    return x.summed(task, y, 1 if both_sparse else y.d)[0] / x.n
 
 
 def central_moments(x: Rows, y: Rows) -> Block:

@@ -120,19 +120,24 @@ class Rows:
         """Columns without variance, up to the rounding of their own size."""
         return np.asarray(self.variance <= 100 * EPS**2 * self.mean_square)
 
-    @cached_property
+    @property
     def well_centred(self) -> Rows:
         """The same data up to a shift of columns, fit for implicit centring.
 
         What is far from zero against its spread must be a full column, so that the shift keeps the
         sparsity; without it XᵀX/n − μμᵀ would cancel. Constant columns stay as they are.
         """
+        return self._shifted or self
+
+    @cached_property
+    def _shifted(self) -> Rows | None:
+        """The data with some columns shifted; None (not itself, a cycle) where none has to be."""
         if not self.is_sparse:
-            return self
+            return None
         X, far = self.matrix, self.mean**2 > 100 * self.variance
         far &= (self.frequencies == self.n) & ~self.constant
         if not far.any():
-            return self
+            return None
         shift = np.where(far, self.mean, 0.0)
         shifted = (X.data - shift[X.indices], X.indices, X.indptr)
         return Rows(sparse.csr_array(shifted, shape=X.shape, copy=False), self.weights)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,15 @@ from genelin.linalg.columns import Block, Vector
 from genelin.operators.parts import Part, Task, row_limits
 from genelin.operators.products import cross_times, in_one_sweep
 
-__all__ = ["BothTimes", "CentralMoments", "CrossTimes", "DenseMoment", "PairTimes", "SparseMoment"]
+__all__ = [
+    "BothTimes",
+    "CentralMoments",
+    "CrossTimes",
+    "DenseMoment",
+    "OwnTimes",
+    "PairTimes",
+    "SparseMoment",
+]
 
 
 @dataclass(frozen=True)
@@ -72,6 +80,30 @@ class BothTimes(Task):
             if Ux.shape[1]:
                 to_y += cross_times(y, x, Ux)
         return to_x, to_y
+
+
+@dataclass(frozen=True)
+class OwnTimes(Task):
+    """(X − 1μᵀ)ᵀΩ(X − 1μᵀ)Ux and (Y − 1νᵀ)ᵀΩ(Y − 1νᵀ)Uy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> own = OwnTimes(np.ones((1, 1)), np.ones((2, 1)))
+    >>> [half.tolist() for half in own(Part(0, np.array([[2.0]]), np.array([[1.0, 3.0]])))]
+    [[[4.0]], [[4.0], [12.0]]]
+    """
+
+    Ux: Block
+    Uy: Block
+    x_mean: Vector | None = None
+    y_mean: Vector | None = None
+
+    def __call__(self, part: Part) -> tuple[Any, ...]:
+        """Both products with the rows of one part."""
+        x, y = replace(part, y=None), replace(part, x=part.other, y=None)
+        to_x = CrossTimes(self.Ux, self.x_mean, self.x_mean)(x)
+        return *to_x, *CrossTimes(self.Uy, self.y_mean, self.y_mean)(y)
 
 
 @dataclass(frozen=True)

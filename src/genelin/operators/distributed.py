@@ -1,0 +1,554 @@
+"""Rows that Dask keeps: chunks of arrays and data frames, which stay where its workers are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from copy import copy, deepcopy
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import pairwise
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import dask
+import dask.array as da
+import numpy as np
+from dask.base import get_scheduler
+from dask.delayed import Delayed, delayed
+from dask.local import get_sync
+from dask.system import CPU_COUNT
+from numpy.typing import NDArray
+from scipy import sparse
+from tlz import partition_all
+
+from genelin.linalg.columns import Block, Vector
+from genelin.operators.convert import as_numbers, refuse_dtype
+from genelin.operators.parts import Part, RowSource, Task
+from genelin.threads import at_most
+
+__all__ = ["DaskRows", "dask_rows", "is_table", "lazily_projected"]
+
+GROUP = 8  # results that are merged in one step of the tree
+SMALL = 2**23  # bytes of a chunk below which neighbours are joined ...
+FEW = 4  # ... unless there are no more than so many chunks a thread
+MOVED = 2**32  # bytes of a view that are moved between workers to align it with the other one
+
+
+# --- What the workers keep -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Kept(Part):
+    """A part with its size, by which Dask decides where to work on it."""
+
+    def __sizeof__(self) -> int:
+        return sum(_bytes(X) for X in (self.x, self.y, self.weights) if X is not None)
+
+
+class _Fact(NamedTuple):
+    """What is to be known of a part."""
+
+    rows: int
+    columns: int
+    is_sparse: bool
+    dtype: np.dtype[Any]
+    stored: int
+    size: int  # bytes
+
+
+class _View(NamedTuple):
+    """What a task is shown of a part: which side as x, which as y, and whether with weights."""
+
+    x: str
+    y: str | None
+    weighted: bool
+
+
+@dataclass
+class _Held:
+    """Parts that are with the workers, of one view or of two side by side."""
+
+    parts: list[Delayed]  # persisted
+    starts: NDArray[np.int64]  # (parts + 1,) rows before each of them
+    scheduler: _Scheduler
+    weights: Vector | None = None  # that the parts carry
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """Rows of every part."""
+        return tuple(np.diff(self.starts).tolist())
+
+
+class DaskRows:
+    """Rows of a Dask array or data frame as a `RowSource`; see `dask_rows`.
+
+    The chunks are persisted once, for as long as this object lives. Every sum sends the task to
+    the workers as one key, and its results are merged there as a tree.
+
+    Parameters
+    ----------
+    chunks : delayed matrices, one for every block of rows.
+    name : what messages call the data.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from genelin.operators import Gram
+    >>> X = da.ones((6, 2), chunks=(4, 1))
+    >>> rows = dask_rows(X)
+    >>> rows.shape, rows.stored, rows.taken(np.array([0, 5])).tolist()
+    ((6, 2), 12, [[1.0, 1.0], [1.0, 1.0]])
+    >>> Gram(X).diagonal().tolist()
+    [1.0, 1.0]
+    """
+
+    def __init__(self, chunks: Sequence[Delayed], name: str = "X") -> None:
+        self.name, self._side = name, "x"
+        kept = [delayed(_kept, pure=False)(chunk, name) for chunk in chunks]
+        self._held, facts = _hold(kept, name, _Scheduler())
+        self.is_sparse, self.dtype = facts[0].is_sparse, facts[0].dtype
+        self.shape = (int(self._held.starts[-1]), facts[0].columns)
+        self.stored = sum(fact.stored for fact in facts)
+        self._size = sum(fact.size for fact in facts)
+
+    def summed(
+        self,
+        task: Task,
+        other: RowSource | None = None,
+        weights: Vector | None = None,
+        columns: int = 1,
+    ) -> tuple[Any, ...]:
+        """What `task` makes of all parts, merged by the workers."""
+        beside = None if other is None else self._met(other)
+        held = self._held
+        if weights is not None and not np.array_equal(held.weights, weights):  # type: ignore[arg-type]
+            _weigh(held, weights, self.name)
+        view = _View(self._side, None if beside is None else beside._side, weights is not None)
+        kind, key = type(task).__name__.lower().strip("_"), uuid4().hex
+        sent = delayed(task, name=f"{kind}task-{key}", traverse=False)
+        abreast = held.scheduler.abreast(len(held.parts))
+        results = [
+            delayed(_applied)(sent, part, start, view, abreast, dask_key_name=f"{kind}-{key}-{i}")
+            for i, (part, start) in enumerate(zip(held.parts, held.starts.tolist(), strict=False))
+        ]
+        while len(results) > 1:
+            results = [delayed(_merged, pure=False)(sent, g) for g in partition_all(GROUP, results)]
+        (total,) = held.scheduler.compute(results, self.name)
+        return tuple(total)
+
+    def taken(self, rows: NDArray[np.int64]) -> Any:
+        """Some rows, by their indices in rising order, as one matrix in memory."""
+        held = self._held
+        cuts = np.searchsorted(rows, held.starts)
+        picks = [
+            delayed(_picked, pure=False)(part, self._side, rows[first:last] - start)
+            for part, start, first, last in zip(
+                held.parts, held.starts[:-1], cuts[:-1], cuts[1:], strict=True
+            )
+            if last > first
+        ]
+        return _stacked(held.scheduler.compute(picks, self.name))
+
+    def beside(self, matrix: Any) -> DaskRows:
+        """A matrix in memory with as many rows, sent to the workers in the same chunks."""
+        starts = self._held.starts
+        if matrix.shape[0] != starts[-1]:
+            raise ValueError(
+                f"{self.name} has {starts[-1]} rows but the matrix beside it {matrix.shape[0]}"
+            )
+        name = "Y" if self.name == "X" else "X"
+        pieces = (matrix[i:j] for i, j in pairwise(starts.tolist()))
+        return DaskRows(
+            [delayed(piece, f"{name}-{uuid4().hex}", traverse=False) for piece in pieces], name
+        )
+
+    def mapped(self, change: Callable[[Any], Any]) -> DaskRows:
+        """The same rows with every part changed, once, and kept as well."""
+        held, twin = self._held, copy(self)
+        changed = [delayed(_changed, pure=False)(part, self._side, change) for part in held.parts]
+        parts, facts = _persisted(changed, self.name, held.scheduler)
+        twin._held, twin._side = _Held(parts, held.starts, held.scheduler), "x"
+        twin.dtype, twin.shape = facts[0].dtype, (self.shape[0], facts[0].columns)
+        twin.stored, twin._size = (sum(column) for column in list(zip(*facts, strict=True))[-2:])
+        return twin
+
+    def _met(self, other: Any) -> DaskRows:
+        """The other source, once its parts are beside the parts of this one."""
+        if not isinstance(other, DaskRows):
+            raise TypeError(
+                f"{self.name} is with Dask but {getattr(other, 'name', 'the other view')} is not: "
+                "open both with Dask, or neither"
+            )
+        if other._held is not self._held:
+            _join(self, other)
+        return other
+
+
+def dask_rows(X: Any, name: str = "X") -> DaskRows:
+    """The rows of a Dask array (of dense or scipy.sparse chunks), data frame or series.
+
+    Parameters
+    ----------
+    X : the collection; it is computed and kept by the scheduler in use: threads of this process,
+        or the workers of a `distributed.Client`.
+    name : what error messages call it.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> dask_rows(da.ones((3, 2))).shape
+    (3, 2)
+    """
+    return DaskRows(_chunks(X, name), name)
+
+
+def is_table(X: Any) -> bool:
+    """Whether X is a Dask array, data frame or series: a collection that has rows.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> is_table(da.ones(3)), is_table(np.ones(3))
+    (True, False)
+    """
+    return dask.is_dask_collection(X) and hasattr(X, "_meta") and hasattr(X, "to_delayed")
+
+
+def lazily_projected(X: Any, mean: Vector, spread: Vector, W: Block) -> Any:
+    """(X − mean) / spread @ W of a Dask collection, as a Dask array that is not computed yet.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> X = da.from_array(np.array([[1.0, 4.0], [3.0, 0.0]]), chunks=(1, 2))
+    >>> scores = lazily_projected(X, np.array([2.0, 2.0]), np.array([1.0, 2.0]), np.eye(2))
+    >>> scores.compute().tolist()
+    [[-1.0, 1.0], [1.0, -1.0]]
+    """
+    array = _whole_rows(X if isinstance(X, da.Array) else X.to_dask_array())
+    dtype = np.float32 if array.dtype == np.float32 else np.float64
+    P = W / spread[:, None]
+    return array.map_blocks(
+        _projected,
+        *(P, mean @ P),
+        dtype=dtype,
+        chunks=(array.chunks[0], (W.shape[1],)),
+        meta=np.empty((0, W.shape[1]), dtype),
+    )
+
+
+# --- From collections to parts -------------------------------------------------------------------
+
+
+def _chunks(X: Any, name: str) -> list[Delayed]:
+    """One delayed matrix for every block of rows."""
+    if not is_table(X):
+        raise TypeError(
+            f"{name} is a Dask collection of type {type(X).__name__}: pass a dask.array or a "
+            "dask.dataframe"
+        )
+    if isinstance(X, da.Array):
+        refuse_dtype(X.dtype, name)
+        if X.ndim not in (1, 2):
+            raise ValueError(f"{name} must have two dimensions, got shape {X.shape}")
+        return list(_whole_rows(X).to_delayed().ravel())
+    frame = X._meta.to_frame() if X.ndim == 1 else X._meta
+    others = [f"{c!r} ({dtype})" for c, dtype in frame.dtypes.items() if dtype.kind not in "biuf"]
+    if others:
+        raise TypeError(
+            f"{name} has columns that are not numbers: {', '.join(others[:5])}. Drop them, or "
+            "encode them first."
+        )
+    return list(X.to_delayed())
+
+
+def _whole_rows(X: Any) -> Any:
+    """The array with all columns in one chunk."""
+    if X.ndim == 1:
+        return X[:, None]
+    return X if X.numblocks[1] == 1 else X.rechunk({1: -1})
+
+
+def _hold(kept: Sequence[Delayed], name: str, scheduler: _Scheduler) -> tuple[_Held, list[_Fact]]:
+    """Parts that are persisted and not empty, and what is known of them."""
+    parts, facts = _persisted(kept, name, scheduler)
+    _refuse_unlike(facts, name)
+    groups = _neighbours([fact.size for fact in facts], scheduler.threads)
+    if len(groups) < len(parts):
+        joined = [delayed(_stacked_parts, pure=False)([parts[i] for i in g]) for g in groups]
+        parts, facts = _persisted(joined, name, scheduler)
+    starts = np.cumsum([0] + [fact.rows for fact in facts], dtype=np.int64)
+    return _Held(parts, starts, scheduler), facts
+
+
+def _persisted(
+    kept: Sequence[Delayed], name: str, scheduler: _Scheduler
+) -> tuple[list[Delayed], list[_Fact]]:
+    parts = scheduler.persist(kept, name)
+    facts = scheduler.compute([delayed(_fact, pure=False)(part) for part in parts], name)
+    filled = [(part, fact) for part, fact in zip(parts, facts, strict=True) if fact.rows]
+    if not filled:
+        raise ValueError(f"{name} is empty, with {len(parts)} chunks of no rows")
+    return [part for part, _ in filled], [fact for _, fact in filled]
+
+
+def _refuse_unlike(facts: list[_Fact], name: str) -> None:
+    """Raise if chunks differ in width, kind or precision."""
+    first = facts[0]
+    if first.columns == 0:
+        raise ValueError(f"{name} is empty, without columns: there is nothing to solve")
+    for i, fact in enumerate(facts):
+        if fact.columns != first.columns:
+            raise ValueError(
+                f"{name} has chunks of unequal width: {first.columns} columns in chunk 0, "
+                f"{fact.columns} in chunk {i}. Check how they are made."
+            )
+        if (fact.is_sparse, fact.dtype) != (first.is_sparse, first.dtype):
+            one, other = (
+                f"{'sparse' if f.is_sparse else 'dense'} {f.dtype}" for f in (first, fact)
+            )
+            raise ValueError(
+                f"{name} has {one} numbers in chunk 0 but {other} ones in chunk {i}: make them "
+                f"alike, e.g. with {name}.map_blocks(scipy.sparse.csr_array, dtype=float)"
+            )
+
+
+def _neighbours(sizes: list[int], threads: int) -> list[list[int]]:
+    """Chunks that are to be joined, so that a sum is not all scheduling: neighbours, if small."""
+    most = FEW * threads
+    enough = min(SMALL, sum(sizes) / most)
+    if len(sizes) <= most or np.mean(sizes) >= enough:
+        return [[i] for i in range(len(sizes))]
+    group = (np.cumsum(sizes) - sizes) // max(enough, 1)
+    return [np.flatnonzero(group == g).tolist() for g in np.unique(group)]
+
+
+def _join(x: DaskRows, y: DaskRows) -> None:
+    """Put the parts of both views side by side, and let both sources look at those."""
+    if x.shape[0] != y.shape[0]:
+        raise ValueError(
+            f"{x.name} has {x.shape[0]} rows but {y.name} has {y.shape[0]}: row i of both must "
+            "describe the same observation"
+        )
+    mine, theirs, held = (x._held.parts, x._side), (y._held.parts, y._side), x._held
+    if x._held.rows != y._held.rows:
+        if x._size >= y._size:
+            theirs = _aligned(y, x), "x"
+        else:
+            mine, held = (_aligned(x, y), "x"), y._held
+    pairs = [
+        delayed(_side_by_side, pure=False)(a, mine[1], b, theirs[1])
+        for a, b in zip(mine[0], theirs[0], strict=True)
+    ]
+    both = _Held(held.scheduler.persist(pairs, x.name), held.starts, held.scheduler)
+    x._held, x._side, y._held, y._side = both, "x", both, "y"
+
+
+def _aligned(y: DaskRows, x: DaskRows) -> list[Delayed]:
+    """The parts of y in the chunks of x."""
+    if y._size > MOVED:
+        raise ValueError(
+            f"{x.name} and {y.name} have different chunks of rows ({_shown(x._held.rows)} and "
+            f"{_shown(y._held.rows)}), and to align them would move {y._size / 2**30:.1f} GiB "
+            f"between workers: load both with the same chunks, or rechunk what is not loaded yet, "
+            f"{y.name} = {y.name}.rechunk({{0: {x.name}.chunks[0]}})"
+        )
+    meta = sparse.csr_array((0, 0), dtype=y.dtype) if y.is_sparse else np.empty((0, 0), y.dtype)
+    blocks = [
+        da.from_delayed(delayed(getattr)(part, y._side), (n, y.shape[1]), y.dtype, meta)
+        for part, n in zip(y._held.parts, y._held.rows, strict=True)
+    ]
+    array = da.concatenate(blocks).rechunk({0: x._held.rows})
+    return [delayed(_kept, pure=False)(chunk, y.name) for chunk in array.to_delayed().ravel()]
+
+
+def _shown(rows: tuple[int, ...]) -> str:
+    return ", ".join(map(str, rows[:3])) + (", …" if len(rows) > 3 else "")
+
+
+def _weigh(held: _Held, weights: Vector, name: str) -> None:
+    """Let the parts carry the weights of their rows."""
+    pieces = np.split(weights, held.starts[1:-1])
+    weighted = [
+        delayed(_with_weights, pure=False)(part, piece)
+        for part, piece in zip(held.parts, pieces, strict=True)
+    ]
+    held.parts, held.weights = held.scheduler.persist(weighted, name), weights
+
+
+# --- What the workers do -------------------------------------------------------------------------
+
+
+def _kept(chunk: Any, name: str) -> _Kept:
+    return _Kept(0, _matrix(chunk, name))
+
+
+def _matrix(chunk: Any, name: str) -> Any:
+    """A chunk as an ndarray or CSR of floats."""
+    if hasattr(chunk, "iloc"):
+        chunk = _without_index(chunk.to_frame() if chunk.ndim == 1 else chunk)
+    return as_numbers(chunk, name, whole=False)
+
+
+def _without_index(frame: Any) -> Any:
+    """The numbers of a pandas data frame."""
+    if all(getattr(dtype, "fill_value", None) == 0 for dtype in frame.dtypes):
+        return frame.sparse.to_coo()
+    single = all(dtype == np.float32 for dtype in frame.dtypes)
+    return frame.to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan)
+
+
+def _fact(part: _Kept) -> _Fact:
+    X, (rows, columns) = part.x, part.x.shape
+    is_sparse = bool(sparse.issparse(X))
+    stored = int(X.nnz if is_sparse else X.size)
+    return _Fact(rows, columns, is_sparse, X.dtype, stored, part.__sizeof__())
+
+
+def _bytes(X: Any) -> int:
+    if not sparse.issparse(X):
+        return int(X.nbytes)
+    return int(X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)
+
+
+def _changed(part: _Kept, side: str, change: Callable[[Any], Any]) -> _Kept:
+    return _Kept(0, change(getattr(part, side)))
+
+
+def _stacked(blocks: Sequence[Any]) -> Any:
+    if len(blocks) == 1:
+        return blocks[0]
+    return sparse.vstack(blocks, "csr") if sparse.issparse(blocks[0]) else np.concatenate(blocks)
+
+
+def _stacked_parts(parts: Sequence[_Kept]) -> _Kept:
+    return _Kept(0, _stacked([part.x for part in parts]))
+
+
+def _side_by_side(a: _Kept, a_side: str, b: _Kept, b_side: str) -> _Kept:
+    return _Kept(0, getattr(a, a_side), getattr(b, b_side))
+
+
+def _with_weights(part: _Kept, weights: Vector) -> _Kept:
+    return replace(part, weights=weights)
+
+
+def _picked(part: _Kept, side: str, rows: NDArray[np.int64]) -> Any:
+    return getattr(part, side)[rows]
+
+
+def _applied(task: Task, part: _Kept, start: int, view: _View, abreast: int) -> tuple[Any, ...]:
+    """The task on one part, on a thread's share of the cores."""
+    y = None if view.y is None or view.y == view.x else getattr(part, view.y)
+    shown = Part(start, getattr(part, view.x), y, part.weights if view.weighted else None)
+    with at_most(_share(abreast)):
+        return task(shown)
+
+
+def _merged(task: Task, results: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """Results of some parts; the first is copied, as Dask may ask for it again."""
+    return reduce(task.merge, results[1:], deepcopy(tuple(results[0])))
+
+
+def _projected(X: Any, P: Block, shift: Vector) -> Any:
+    dtype = np.float32 if X.dtype == np.float32 else np.float64
+    return np.asarray(X @ P - shift, dtype=dtype)
+
+
+# --- Threads -------------------------------------------------------------------------------------
+
+
+def _share(abreast: int) -> int:
+    """Threads for a task: the cores of this process, divided by its tasks side by side.
+
+    The cores are those of OMP_NUM_THREADS, which Dask's nannies set to 1, or all.
+    """
+    cores = min(CPU_COUNT, int(os.environ.get("OMP_NUM_THREADS") or CPU_COUNT))
+    return int(max(1, cores // _tasks_here(abreast)))
+
+
+def _tasks_here(abreast: int) -> int:
+    """Tasks that this process runs side by side: the threads of the worker, if it is one."""
+    if abreast:
+        return abreast
+    from distributed import get_worker
+
+    return int(get_worker().state.nthreads)
+
+
+# --- The scheduler, and what can go wrong with it ------------------------------------------------
+
+
+class _Scheduler:
+    """What is in use when rows are given: threads of this process, or a client with workers."""
+
+    def __init__(self) -> None:
+        self.get = get_scheduler(cls=Delayed)
+        if getattr(self.get, "__module__", "") == "dask.multiprocessing":
+            raise ValueError(
+                "scheduler='processes' would send all rows to other processes for every sum: use "
+                "scheduler='threads', or a distributed.Client(), whose workers keep them"
+            )
+        owner = getattr(self.get, "__self__", None)
+        self.client = owner if hasattr(owner, "scheduler_info") else None
+
+    @property
+    def threads(self) -> int:
+        """Tasks that can run side by side, on all workers together."""
+        if self.client is not None:
+            return max(1, sum(map(int, self.client.nthreads().values())))
+        if self.get is get_sync:
+            return 1
+        pool = getattr(dask.config.get("pool", None), "_max_workers", None)
+        return int(dask.config.get("num_workers", None) or pool or CPU_COUNT)
+
+    def abreast(self, parts: int) -> int:
+        """Tasks that this process runs side by side; 0 where workers run them."""
+        return 0 if self.client is not None else min(parts, self.threads)
+
+    def persist(self, values: Sequence[Delayed], name: str) -> list[Delayed]:
+        """The same values, computed and kept where they are."""
+        with self._explained(name):
+            if self.client is not None:
+                return list(self.client.persist(list(values)))
+            return list(dask.persist(*values, scheduler=self.get))
+
+    def compute(self, values: Sequence[Delayed], name: str) -> list[Any]:
+        """The values, in this process."""
+        with self._explained(name):
+            return list(dask.compute(*values, scheduler=self.get))
+
+    @contextmanager
+    def _explained(self, name: str) -> Iterator[None]:
+        """Errors of a cluster in our words; blocks are one key, and may make large graphs."""
+        large = {"distributed.admin.large-graph-warning-threshold": "1 PiB"}
+        try:
+            self._refuse_closed(name)
+            with dask.config.set(large):
+                yield
+        except CancelledError as error:
+            raise _lost(name, str(error)) from error
+        except Exception as error:
+            if type(error).__name__ == "KilledWorker":
+                raise RuntimeError(
+                    f"workers died one after another at the same chunk of {name} ({error}), as a "
+                    "rule for want of memory: use smaller chunks of rows, or workers with more "
+                    "memory"
+                ) from error
+            self._refuse_closed(name)
+            raise
+
+    def _refuse_closed(self, name: str) -> None:
+        if self.client is not None and self.client.status in ("closing", "closed"):
+            raise _lost(name, f"its client is {self.client.status}")
+
+
+def _lost(name: str, why: str) -> ConnectionError:
+    return ConnectionError(
+        f"{name} is with Dask workers that cannot be reached any more: {why}. Start the cluster "
+        "again, make a new distributed.Client, and fit anew; with checkpoint=folder, resume=True "
+        "goes on from the last checkpoint."
+    )
