@@ -24,7 +24,7 @@ extensions = [
     "mathml",
     "myst_parser",
     "sphinx_copybutton",
-    "sphinx_click",
+    "commands",
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py"]
@@ -42,6 +42,7 @@ html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#0b5394", "color-brand-content": "#0b5394"},
     "dark_css_variables": {"color-brand-primary": "#8ab8e6", "color-brand-content": "#8ab8e6"},
 }
+smartquotes = False
 pygments_style = "friendly"
 pygments_dark_style = "monokai"
 

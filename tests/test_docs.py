@@ -105,3 +105,13 @@ Examples
         ">>> abs(-1) | 2",
         "3",
     ]
+
+
+def test_lines_of_help_are_kept():
+    click = pytest.importorskip("click")
+    app = importlib.import_module("genelin.cli.main").app
+    context = click.Context(app)
+    for name in app.list_commands(context):
+        text = app.get_command(context, name).get_help(context)
+        assert "\\b" not in text, name  # click's mark for that, misspelt
+    assert "\n    model.safetensors " in app.get_command(context, "cca").get_help(context)
