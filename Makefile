@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint format bench reproduce clean
+.PHONY: demo test lint format docs bench reproduce clean
 
 demo: $(VENV)/.demo        ## CCA of digit halves on the command line; table, model, scores and report
 	$(BIN)/genelin demo -o out/demo --force
@@ -17,14 +17,22 @@ test: lint $(VENV)/.test   ## everything that must hold: lint, types, layers, te
 	$(BIN)/python -m pytest README.md docs  # blocks of a document build on each other: one process
 
 lint: $(VENV)/.lint        ## ruff, mypy --strict and the layers of the design
-	$(BIN)/ruff check src tests examples benchmarks
-	$(BIN)/ruff format --check src tests examples benchmarks
+	$(BIN)/ruff check src tests examples benchmarks docs
+	$(BIN)/ruff format --check src tests examples benchmarks docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 format: $(VENV)/.lint      ## let ruff rewrite what it can
-	$(BIN)/ruff check --fix src tests examples benchmarks
-	$(BIN)/ruff format src tests examples benchmarks
+	$(BIN)/ruff check --fix src tests examples benchmarks docs
+	$(BIN)/ruff format src tests examples benchmarks docs
+
+docs: export OMP_NUM_THREADS = 1
+docs: export OPENBLAS_NUM_THREADS = 1
+docs: export MKL_NUM_THREADS = 1
+docs: $(VENV)/.docs        ## the documentation with its gallery, in docs/_build/html; warnings are errors
+	$(BIN)/sphinx-build --builder html --nitpicky --fail-on-warning --keep-going --quiet docs docs/_build/html
+	$(BIN)/python docs/check_links.py docs/_build/html
+	@echo "The documentation is in docs/_build/html/index.html"
 
 bench: $(VENV)/.demo       ## the default against peers, growth of the solvers, row kernels; tables and JSON (long)
 	$(BIN)/python benchmarks/default.py
@@ -39,7 +47,7 @@ reproduce: $(VENV)/.demo   ## the paper's figures and tables, on its data where 
 	$(BIN)/python -m genelin.experiments all
 
 clean:
-	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) out build dist docs/_build docs/gallery docs/api/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -56,4 +64,8 @@ $(VENV)/.test: pyproject.toml | $(BIN)/python
 
 $(VENV)/.lint: pyproject.toml | $(BIN)/python
 	$(PIP) -e ".[lint]"
+	@touch $@
+
+$(VENV)/.docs: pyproject.toml | $(BIN)/python
+	$(PIP) -e ".[docs]"
 	@touch $@

@@ -1,14 +1,35 @@
-"""Run the Python blocks of the README and the documentation as tests."""
+"""Run the blocks of the README and the documentation as tests: Python, and `$ genelin …`."""
 
 import os
+import shlex
+from contextlib import chdir
+from doctest import ELLIPSIS, NORMALIZE_WHITESPACE
 
 from hypothesis import HealthCheck, settings
 from sybil import Sybil
-from sybil.parsers.markdown import PythonCodeBlockParser
+from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
+
+
+def run_commands(example):
+    """Run the lines `$ genelin …` of a console block in the `folder` of the document."""
+    for line in example.parsed.splitlines():
+        if line.startswith("$ genelin "):
+            from genelin.cli.main import main
+
+            arguments = shlex.split(line.removeprefix("$ genelin "), comments=True)
+            with chdir(example.namespace["folder"]):
+                assert main(arguments) == 0, line
+
 
 pytest_collect_file = Sybil(
-    parsers=[PythonCodeBlockParser()], patterns=["README.md", "docs/*.md"]
+    parsers=[
+        PythonCodeBlockParser(doctest_optionflags=ELLIPSIS | NORMALIZE_WHITESPACE),
+        CodeBlockParser(language="console", evaluator=run_commands),
+    ],
+    patterns=["README.md", "docs/*.md"],
 ).pytest()
+
+collect_ignore_glob = ["docs/*.py", "docs/_*", "docs/gallery/*"]
 
 settings.register_profile(
     "genelin",

@@ -1,4 +1,5 @@
-"""Find the translation of a sentence: canonical correlations between two languages.
+"""Find the translation of a sentence
+==================================
 
 A small grammar writes the same sentences in English and in German, with synonyms, inflected words
 and another word order. CCA of their tf-idf matrices, which stay sparse, learns a common space from
@@ -73,6 +74,21 @@ def corpus(n, rng):
     return zip(*pairs.values(), strict=True)
 
 
+def draw(similarity, english, german):
+    """Similarity in the common space: the translation of a row stands on the diagonal."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(9.5, 5.6), layout="constrained")
+    image = axes.imshow(similarity, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    places = range(len(similarity))
+    axes.set_yticks(places, english[: len(similarity)], fontsize=7)
+    short = [f"{text[:34]}…" for text in german[: len(similarity)]]
+    axes.set_xticks(places, short, fontsize=7, rotation=35, ha="right")
+    figure.colorbar(image, label="cosine")
+    axes.set_title("Sentences held out, in the common space")
+    plt.show()
+
+
 def main():
     """Learn the common space, and look translations up in it."""
     english, german = corpus(TRAIN + TEST, np.random.default_rng(0))
@@ -88,6 +104,7 @@ def main():
     print(f"mean reciprocal rank: {np.mean(1 / (1 + ranks)):.3f}\n")
     for asked in range(3):
         print(f"  {english[TRAIN + asked]}\n  → {german[TRAIN + similarity[asked].argmax()]}")
+    draw(similarity[:12, :12], english[TRAIN:], german[TRAIN:])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""Clustering and regression on canonical scores: two views see the same thing and different noise.
+"""Clusters and regression on canonical scores
+===========================================
+
+Two views see the same thing and different noise.
 
 Both views mix a few hidden causes with much stronger disturbances of their own. What the views
 share is what they have of the causes, so that k-means finds the clusters in the canonical scores
@@ -8,6 +11,7 @@ rows (Kakade & Foster 2007).
 
 import numpy as np
 from sklearn.cluster import KMeans
+from sklearn.decomposition import PCA
 from sklearn.linear_model import RidgeCV
 from sklearn.metrics import adjusted_rand_score
 
@@ -23,6 +27,19 @@ def view(causes, rng):
         (CAUSES + DISTURBANCES, FEATURES)
     )
     return mixed + 0.5 * rng.standard_normal(mixed.shape)
+
+
+def draw(X, scores, clusters):
+    """The same rows by their principal components and by their canonical scores."""
+    import matplotlib.pyplot as plt
+
+    figure, panels = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
+    parts = {"principal components of X": PCA(2).fit_transform(X), "canonical scores": scores}
+    for axes, (name, points) in zip(panels, parts.items(), strict=True):
+        axes.scatter(*points[:, :2].T, c=clusters, cmap="tab10", vmax=9, s=5)
+        axes.set(title=name, xticks=[], yticks=[])
+    figure.suptitle("Colours are the hidden clusters")
+    plt.show()
 
 
 def main():
@@ -41,6 +58,7 @@ def main():
         model = RidgeCV(np.logspace(-3, 4, 15)).fit(data[:LABELLED], target[:LABELLED])
         r2 = model.score(data[LABELLED:], target[LABELLED:])
         print(f"{name:>18}{adjusted_rand_score(clusters, found):>12.3f}{r2:>16.3f}")
+    draw(X, cca.transform(X), clusters)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""CCA between the left and right halves of handwritten digits, as in the paper's Figures 1 and 2.
+"""The paper's algorithm on halves of digits
+=========================================
+
+CCA between the left and right halves of handwritten digits, as in the paper's Figures 1 and 2.
 
 The paper cuts MNIST images in two; this demo cuts the 1,797 digits that come with scikit-learn.
 It runs CCALin (Algorithm 3) with accelerated gradient descent (Algorithm 4), compares the result
@@ -112,7 +115,7 @@ def draw(rows, path):
 
 def main():
     """Solve, compare, draw."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="CCALin on the halves of digits.")
     parser.add_argument("--output", type=Path, default=Path("out/demo_digits.png"))
     path = parser.parse_args().output
     X, Y = halves()

@@ -1,4 +1,7 @@
-"""Classify right halves of digits with a classifier that has only seen left halves.
+"""Classify what was never labelled
+================================
+
+Right halves of digits are classified by a classifier that has only seen left halves.
 
 Pixels of the two halves have nothing in common. CCA learns from images without labels, as they come
 in pairs, a space in which both halves of an image lie close together; there a classifier trained on
@@ -11,6 +14,22 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
 from genelin import CCA
+
+
+def draw(cca):
+    """Loadings of both halves as one image: what a pair of scores is made of."""
+    import matplotlib.pyplot as plt
+
+    figure, panels = plt.subplots(2, 5, figsize=(9, 4.2), layout="constrained")
+    for j, axes in enumerate(panels.flat):
+        halves = (loads[:, j].reshape(8, 4) for loads in (cca.x_loadings_, cca.y_loadings_))
+        whole = np.hstack([*halves])
+        most = np.abs(whole).max()
+        axes.imshow(whole, cmap="RdBu_r", vmin=-most, vmax=most)
+        axes.axvline(3.5, color="black", linewidth=1)
+        axes.set(title=f"ρ = {cca.canonical_correlations_[j]:.2f}", xticks=[], yticks=[])
+    figure.suptitle("Loadings of ten canonical pairs, left and right half side by side")
+    plt.show()
 
 
 def main():
@@ -28,6 +47,7 @@ def main():
         model = KNeighborsClassifier().fit(lefts[train], digits[train])
         accuracies = (model.score(half[test], digits[test]) for half in (lefts, rights))
         print(f"{name:>17}", *(f"{accuracy:>7.3f}" for accuracy in accuracies))
+    draw(cca)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,11 @@
-"""Word vectors from consecutive words, as in the paper's experiment on the Penn Treebank.
+"""Word vectors from consecutive words
+===================================
+
+The paper's experiment on the Penn Treebank, with a text that is written by a small grammar.
 
 Row i of X says which word stands at place i of a text, row i of Y which word follows. Both are
 indicators with one 1 per row; their covariances are diagonal, and canonical weights place words
-that are followed by similar words next to each other. The text is written by a small grammar.
+that are followed by similar words next to each other.
 """
 
 import numpy as np
@@ -51,6 +54,21 @@ def indicators(ids, size):
     return sparse.csr_array((np.ones(n), (np.arange(n), ids)), shape=(n, size))
 
 
+def draw(similarity, words, kinds):
+    """Similarity of all words, sorted by kind: those that are used alike form squares."""
+    import matplotlib.pyplot as plt
+
+    order = np.argsort(kinds, kind="stable")
+    figure, axes = plt.subplots(figsize=(7, 6.4), layout="constrained")
+    image = axes.imshow(similarity[np.ix_(order, order)], cmap="RdBu_r", vmin=-1, vmax=1)
+    for names in (axes.set_xticks, axes.set_yticks):
+        names(range(len(words)), words[order], fontsize=6)
+    axes.tick_params(axis="x", rotation=90)
+    figure.colorbar(image, label="cosine", shrink=0.8)
+    axes.set_title("Words that are used alike have like vectors")
+    plt.show()
+
+
 def main():
     """Learn vectors, print the nearest words of some, and count neighbours of the same kind."""
     words = text(20_000, np.random.default_rng(0))
@@ -73,6 +91,7 @@ def main():
     alone = ~np.isin(kinds, ["end", "that"])
     same = (kinds[nearest] == kinds[:, None])[alone]
     print(f"neighbours of the same kind: {same.mean():.3f}")
+    draw((vectors @ vectors.T)[np.ix_(alone, alone)], vocabulary[alone], kinds[alone])
 
 
 if __name__ == "__main__":

@@ -11,13 +11,13 @@ __all__ = ["completion"]
 @click.command(short_help="Print the script that completes commands in your shell.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    r"""Print the script that completes commands, options and files in SHELL.
+    """Print the script that completes commands, options and files in SHELL.
 
     \b
     bash:  genelin completion bash >> ~/.bashrc
     zsh:   genelin completion zsh >> ~/.zshrc
     fish:  genelin completion fish > ~/.config/fish/completions/genelin.fish
-    """
+    """  # noqa: D301 - a backspace, which keeps lines as they are
     from genelin.cli.app import app
 
     kind = get_completion_class(shell)

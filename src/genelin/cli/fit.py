@@ -119,7 +119,7 @@ def cca(
     as_json: bool,
     **problem: Any,
 ) -> int:
-    r"""Find the top canonical correlations of X and Y, two files with the same rows.
+    """Find the top canonical correlations of X and Y, two files with the same rows.
 
     Files may be .npy, .npz (scipy.sparse), .mtx, CSV, TSV, Parquet, Arrow, or a folder that
     `genelin convert` has made. One table is enough where --x-columns and --y-columns
@@ -132,7 +132,7 @@ def cca(
       trace.jsonl         a line for every outer iteration
       report.html         one page with all of it
       run.json            what was run, and what came out
-    """
+    """  # noqa: D301 - a backspace, which keeps lines as they are
     from genelin.cli.screen import Screen
     from genelin.cli.views import read_views
 
