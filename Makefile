@@ -34,7 +34,7 @@ docs: $(VENV)/.docs        ## the documentation with its gallery, in docs/_build
 	$(BIN)/python docs/check_links.py docs/_build/html
 	@echo "The documentation is in docs/_build/html/index.html"
 
-bench: $(VENV)/.demo       ## the default against peers, growth of the solvers, row kernels; tables and JSON (long)
+bench: $(VENV)/.test       ## the default against peers, growth of the solvers, row kernels; tables and JSON (long)
 	$(BIN)/python benchmarks/default.py
 	$(BIN)/python benchmarks/certificates.py
 	$(BIN)/python benchmarks/row_kernel.py
@@ -42,6 +42,8 @@ bench: $(VENV)/.demo       ## the default against peers, growth of the solvers, 
 	$(BIN)/python benchmarks/many_rows.py
 	$(BIN)/python benchmarks/csv_fit.py
 	$(BIN)/python benchmarks/out_of_core.py
+	$(BIN)/python benchmarks/dask_overhead.py
+	$(BIN)/python benchmarks/cluster_plans.py
 
 reproduce: $(VENV)/.demo   ## the paper's figures and tables, on its data where GENELIN_DATA has them
 	$(BIN)/python -m genelin.experiments all

@@ -12,7 +12,9 @@ from genelin.problems import TwoView, worth_forming
 
 __all__ = ["frequent_start", "streams"]
 
-FREQUENT = 1000  # features of a view that are solved densely
+FREQUENT = 1000  # features of a view that are solved densely, at most
+WORTH = 4.0  # passes over the data whose work the dense solution may take
+DENSE = 10.0  # d³ of it for two views of d features
 PASSES = 3  # to form their covariances from rows that are not in memory
 SHARE = 0.25  # of all entries that they must hold
 
@@ -21,8 +23,9 @@ def frequent_start(problem: TwoView, k: int, counter: Counter) -> tuple[Block, B
     """Canonical pairs of the most frequent features of sparse views, as a pair of blocks.
 
     Where features follow a power law, a thousand of them hold most entries, and their pairs are
-    far closer to those of all features than random columns. None where they hold little, or where
-    products are cheap because the covariances are formed.
+    far closer to those of all features than random columns. Fewer are taken where that dense
+    problem would be more work than a few passes over the data. None where they hold little, or
+    where products are cheap because the covariances are formed.
 
     Examples
     --------
@@ -37,7 +40,9 @@ def frequent_start(problem: TwoView, k: int, counter: Counter) -> tuple[Block, B
     views = (problem.X, problem.Y)
     if not streams(problem):
         return None
-    x, y = (_frequent(rows) for rows in views)
+    pass_work = 4.0 * problem.data_size * k
+    most = int(min(FREQUENT, max((WORTH * pass_work / DENSE) ** (1 / 3), 2 * k)))
+    x, y = (_frequent(rows, most) for rows in views)
     X, Y = (rows.columns(chosen) for rows, chosen in zip(views, (x, y), strict=True))
     stored = X.stored + Y.stored
     if stored < SHARE * problem.data_size:
@@ -67,7 +72,7 @@ def streams(problem: TwoView) -> bool:
     return sparse and not any(worth_forming(*pair, problem.form) for pair in pairs)
 
 
-def _frequent(rows: Rows) -> NDArray[np.intp]:
+def _frequent(rows: Rows, most: int) -> NDArray[np.intp]:
     """The columns with the most entries, in their order."""
-    most = min(FREQUENT, rows.d)
+    most = min(most, rows.d)
     return np.sort(np.argpartition(-rows.frequencies, most - 1)[:most])
