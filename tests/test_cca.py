@@ -70,7 +70,7 @@ def assert_right(pairs, X, Y, k, reg=0.0, center=True, tol=1e-7):
 def test_ccalin_is_right_with_every_solver(name, projection):
     solver, max_kappa = SOLVERS[name]
 
-    @settings(max_examples=3 if name in SLOW else 8)
+    @settings(max_examples=2 if name in SLOW else 5)
     @given(
         d1=st.integers(3, 12),
         d2=st.integers(3, 12),
@@ -92,7 +92,7 @@ def test_ccalin_meets_the_bars_of_pencils(name):
     """Values to max(1e-8, 10κ·eps), sines to max(1e-6, 10κ·eps/ρ); k up to the smaller view."""
     solver, max_kappa = SOLVERS[name]
 
-    @settings(max_examples=8 if name in SLOW else 40)
+    @settings(max_examples=6 if name in SLOW else 25)
     @given(
         d1=st.integers(2, 30),
         d2=st.integers(2, 30),

@@ -16,7 +16,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Examples
     --------
-    >>> main(["cca", "missing.csv", "-k", "2"])
+    >>> int(main(["cca", "missing.csv", "-k", "2"]))
     2
     """
     for stream in (sys.stdout, sys.stderr):
