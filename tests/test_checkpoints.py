@@ -76,10 +76,7 @@ METHODS = [
 ]
 
 
-NAMED = {"ids": lambda part: getattr(part, "__name__", type(part).__name__)}
-
-
-@pytest.mark.parametrize(("solve", "method"), METHODS, **NAMED)
+@pytest.mark.parametrize(
     ("solve", "method"), METHODS, ids=lambda part: getattr(part, "__name__", type(part).__name__)
 )
 def test_interrupted_runs_go_on_where_they_were(solve, method, tmp_path):
