@@ -436,9 +436,10 @@ PTB = {
 }
 
 
-@pytest.mark.parametrize("reg", PTB)
 @pytest.mark.parametrize(
-    "method", [None, CCALin(solver=solvers.CG())], ids=["default", "CCALin with CG"]
+    ("reg", "method"),
+    [(1e-5, None), (1e-4, None), (1e-4, CCALin(solver=solvers.CG()))],
+    ids=["default", "default, larger ridge", "CCALin with CG"],
 )
 def test_ptb(ptb_bigrams, reg, method):
     pairs = top_k_cca(*ptb_bigrams, k=10, reg=reg, center=False, method=method, tol=1e-3)

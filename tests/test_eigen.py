@@ -69,7 +69,7 @@ def test_genelink_is_right(name, examples):
 def test_genelink_is_right_with_gradient_methods(name):
     solver, max_kappa = SOLVERS[name]
 
-    @settings(max_examples=5)
+    @settings(max_examples=3)
     @given(case=pencils(max_kappa))
     @example(case=pencil_from([2, -1.5, 1, -0.95, 0.5, 0.1, 0.0], 3, max_kappa, 0))
     def check(case):

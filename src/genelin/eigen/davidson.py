@@ -178,7 +178,8 @@ class Davidson:
         run = _Run(self, pencil, space, k, tol, meter, rng, callback, semidefinite, journal)
         if not journal.begun and (start is None or start[0].shape[1] < k):
             frequent = frequent_start(problem, self.width(k), meter.counter)
-            start = frequent if start is None or frequent is None else _beside(start, frequent)
+            if frequent is not None:
+                start = frequent if start is None else _beside(start, frequent)
         if start is not None:
             start = problem.restrict(*start)
         outcome = run.outcome(start)
