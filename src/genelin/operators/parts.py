@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -122,7 +123,7 @@ class Part:
             yield x, x if self.y is None else row_block(self.y, self.weights, span, y_mean)
 
 
-class Task:
+class Task(ABC):
     """What is computed from every part; results are tuples, and are added up.
 
     A task is sent to where the rows are: it can be pickled, and it does not change.
@@ -138,9 +139,9 @@ class Task:
     (5,)
     """
 
+    @abstractmethod
     def __call__(self, part: Part) -> tuple[Any, ...]:
         """The contribution of one part."""
-        raise NotImplementedError
 
     def merge(self, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
         """The contribution of two parts from those of each; may overwrite `a`."""
