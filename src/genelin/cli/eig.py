@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -115,18 +114,13 @@ def _solved(screen: Any, A: Any, B: Any, k: int, kept: dict[str, Any], **setting
 
 
 def _record(a: str, b: str | None, solution: Any, settings: dict[str, Any]) -> dict[str, Any]:
+    from genelin.cli.outputs import ending
+
     return {
         "command": "eig",
         "values": solution.values,
         "residuals": solution.residuals,
-        "sin_theta_bound": solution.sin_theta_bound,
-        "gap_certified": solution.gap_certified,
-        "converged": solution.converged,
-        "status": solution.status.label,
-        "advice": solution.status.advice,
-        "iterations": len(solution.trace),
-        "cost": asdict(solution.cost),
-        "route": solution.route,
+        **ending(solution),
         "settings": settings,
         "inputs": [a, b],
     }

@@ -290,6 +290,7 @@ def _correlations(scores: Any, held: Any) -> list[float]:
 
 def _record(job: Job, estimator: Any, held_out: list[float] | None) -> dict[str, Any]:
     """What was run and what came out, for run.json and --json."""
+    from genelin.cli.outputs import ending
     from genelin.cli.versions import versions
 
     solution = estimator.solution_
@@ -300,14 +301,7 @@ def _record(job: Job, estimator: Any, held_out: list[float] | None) -> dict[str,
         "residuals": solution.residuals,
         "score_correlations": solution.score_correlations,
         "held_out_correlations": held_out,
-        "sin_theta_bound": solution.sin_theta_bound,
-        "gap_certified": solution.gap_certified,
-        "converged": solution.converged,
-        "status": solution.status.label,
-        "advice": solution.status.advice,
-        "iterations": len(solution.trace),
-        "cost": asdict(solution.cost),
-        "route": solution.route,
+        **ending(solution),
         "settings": asdict(job.settings),
         "inputs": [
             {"path": view.path, "shape": list(view.shape), "columns": view.names}

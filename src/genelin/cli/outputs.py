@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -23,6 +24,7 @@ __all__ = [
     "SCORES",
     "Output",
     "RunFolder",
+    "ending",
     "interruptible",
     "score_columns",
     "write_json",
@@ -32,6 +34,20 @@ __all__ = [
 
 CHECKPOINT = "checkpoint"
 SCORES = (".parquet", ".csv")
+
+
+def ending(solution: Any) -> dict[str, Any]:
+    """How a run ended, for its record."""
+    return {
+        "sin_theta_bound": solution.sin_theta_bound,
+        "gap_certified": solution.gap_certified,
+        "converged": solution.converged,
+        "status": solution.status.label,
+        "advice": solution.status.advice,
+        "iterations": len(solution.trace),
+        "cost": asdict(solution.cost),
+        "route": solution.route,
+    }
 
 
 class Output:
