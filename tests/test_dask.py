@@ -10,7 +10,7 @@ from chunks import in_chunks, shared_factors
 from genelin import CCA, CCALin, GeneralizedEigen, datasets, solvers, top_k, top_k_cca
 from genelin.kernels.compiled import threads
 from genelin.operators import Cross, Gram, as_rows, distributed
-from genelin.operators.distributed import dask_rows
+from genelin.operators.distributed import _balanced, dask_rows
 from genelin.operators.parts import Task
 from genelin.threads import at_most
 
@@ -319,3 +319,21 @@ def test_generalized_eigen(views):
         np.testing.assert_allclose(found.eigenvalues_, exact.eigenvalues_, rtol=1e-8)
     scores = found.transform(in_chunks(X, 200))
     np.testing.assert_allclose(scores.compute(), exact.transform(X), atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "places", "threads", "loads"),
+    [
+        ([1, 1, 1, 1], "aaab", {"a": 1, "b": 1}, {"a": 2, "b": 2}),
+        ([1, 1, 1, 1, 1, 1], "aaaaaa", {"a": 1, "b": 2}, {"a": 2, "b": 4}),
+        ([9, 1], "ab", {"a": 1, "b": 1}, {"a": 9, "b": 1}),  # to move the large one gains nothing
+        ([5, 1, 1], "aaa", {"a": 1, "b": 1, "c": 1}, {"a": 2, "b": 5, "c": 0}),
+        ([1, 1], "xx", {"a": 1, "b": 1}, {"x": 2}),  # that worker is gone
+    ],
+)
+def test_parts_move_to_workers_that_have_less(sizes, places, threads, loads):
+    targets = _balanced(sizes, list(places), threads)
+    found = dict.fromkeys(loads, 0)
+    for size, target in zip(sizes, targets, strict=True):
+        found[target] += size
+    assert found == loads

@@ -18,8 +18,10 @@ from chunks import in_chunks, shared_factors
 from genelin import CCA, Davidson, datasets, top_k_cca
 from genelin.io import Checkpoint
 from genelin.kernels.compiled import threads
+from genelin.operators import distributed
 from genelin.operators.distributed import dask_rows
 from genelin.operators.parts import Task
+from genelin.operators.tasks import DenseMoment
 
 PAUSE = float(os.environ.get("GENELIN_TEST_PAUSE", "5"))  # seconds that a worker stands still
 VIEWS = shared_factors(900, 12, 12)
@@ -32,8 +34,15 @@ def quiet():
     logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)
 
 
+def cluster_of(workers, threads):
+    """Worker processes with so many threads each."""
+    return LocalCluster(
+        n_workers=workers, threads_per_worker=threads, dashboard_address=":0", silence_logs=60
+    )
+
+
 def local(workers):
-    return LocalCluster(workers, threads_per_worker=1, dashboard_address=":0", silence_logs=60)
+    return cluster_of(workers, 1)
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +91,7 @@ def test_workers_give_the_answer_of_memory(client, exact):
 @pytest.fixture(scope="module")
 def one_worker():
     """One worker process of two threads."""
-    with LocalCluster(1, threads_per_worker=2, dashboard_address=":0", silence_logs=60) as cluster:
+    with cluster_of(1, 2) as cluster:
         yield cluster
 
 
@@ -152,6 +161,38 @@ def test_a_worker_is_added(client, exact):
         client.wait_for_workers(3, timeout=60)
 
     np.testing.assert_allclose(fitted(add), exact, atol=1e-10)
+
+
+@pytest.fixture
+def sent_apart(monkeypatch):
+    """All blocks are sent to the workers as large ones are: apart from the graph."""
+    monkeypatch.setattr(distributed, "LARGE", 0)
+
+
+@pytest.mark.usefixtures("sent_apart")
+def test_blocks_that_are_sent_apart(client, exact):
+    np.testing.assert_allclose(fitted(), exact, atol=1e-10)
+
+
+@pytest.mark.usefixtures("sent_apart")
+@pytest.mark.parametrize("delay", [0.0, 0.03])
+def test_the_only_worker_is_killed_with_what_was_sent_to_it(exact, delay):
+    with local(1) as cluster, Client(cluster) as client:
+
+        def kill():
+            threading.Timer(delay, os.kill, (some_worker(client), signal.SIGKILL)).start()
+
+        np.testing.assert_allclose(fitted(kill), exact, atol=1e-10)
+
+
+def test_rows_are_shared_out_among_workers(client):
+    one = min(client.nthreads())
+    rows, others = (dask_rows(client.persist(in_chunks(Z, 150), workers=[one])) for Z in VIEWS)
+    rows.summed(DenseMoment(), others)
+    places = rows._held.scheduler.places(rows._held.parts)
+    counts = [places.count(worker) for worker in client.nthreads()]
+    assert max(counts) <= 3
+    assert min(counts) >= 2
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.03])

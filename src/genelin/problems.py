@@ -328,7 +328,8 @@ def _estimate(x: Rows, y: Rows, sample: int) -> float:
     chosen = np.arange(x.n)
     if x.n > sample:
         chosen = np.unique(np.random.default_rng(0).integers(0, x.n, sample))
-    X, Y = x.taken(chosen).matrix, y.taken(chosen).matrix
+    X = x.taken(chosen).matrix
+    Y = X if y is x else y.taken(chosen).matrix
     fewer = chosen[::4]
     less, more = float((X[::4].T @ Y[::4]).nnz), float((X.T @ Y).nnz)
     if x.n <= sample or less == 0:

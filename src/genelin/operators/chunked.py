@@ -68,6 +68,7 @@ class ChunkedRows(Rows):
         self.n, self.d = self.shape
         self.is_sparse, self.stored = source.is_sparse, source.stored
         self.entries_with: WeakKeyDictionary[Rows, float] = WeakKeyDictionary()
+        self._pairs_with: WeakKeyDictionary[Rows, float] = WeakKeyDictionary()
         self.central_moment: Block | None = None
         self.cross_moment: tuple[Rows, Block] | None = None
 
@@ -218,10 +219,13 @@ class ChunkedRows(Rows):
         return ChunkedRows(self.source, weights, self._adjusted)
 
     def pairs_with(self, other: Rows) -> float:
-        """Multiplications to form XᵀY, from some of the rows."""
-        chosen = np.arange(0, self.n, max(self.n // SAMPLE, 1))
-        x, y = (rows.taken(chosen) for rows in (self, other))
-        return x.pairs_with(y) * self.n / len(chosen)
+        """Multiplications to form XᵀY, from some of the rows, which are fetched once."""
+        if other not in self._pairs_with:
+            chosen = np.arange(0, self.n, max(self.n // SAMPLE, 1))
+            x = self.taken(chosen)
+            y = x if other is self else other.taken(chosen)
+            self._pairs_with[other] = x.pairs_with(y) * self.n / len(chosen)
+        return self._pairs_with[other]
 
 
 def paired(x: Rows, y: Rows) -> tuple[Rows, Rows]:

@@ -34,6 +34,7 @@ __all__ = ["DaskRows", "dask_rows", "is_table", "lazily_projected"]
 GROUP = 8  # results that are merged in one step of the tree
 SMALL = 2**23  # bytes of a chunk below which neighbours are joined ...
 FEW = 4  # ... unless there are no more than so many chunks a thread
+LARGE = 2**18  # bytes of a task from which on it is not put into the graph
 MOVED = 2**32  # bytes of a view that are moved between workers to align it with the other one
 
 
@@ -72,6 +73,7 @@ class _Held:
     """Parts that are with the workers, of one view or of two side by side."""
 
     parts: list[Delayed]  # persisted
+    sizes: list[int]  # of each of them, bytes
     starts: NDArray[np.int64]  # (parts + 1,) rows before each of them
     scheduler: _Scheduler
     weights: Vector | None = None  # that the parts carry
@@ -127,8 +129,19 @@ class DaskRows:
         if weights is not None and not np.array_equal(held.weights, weights):  # type: ignore[arg-type]
             _weigh(held, weights, self.name)
         view = _View(self._side, None if beside is None else beside._side, weights is not None)
-        kind, key = type(task).__name__.lower().strip("_"), uuid4().hex
-        sent = delayed(task, name=f"{kind}task-{key}", traverse=False)
+        sent = held.scheduler.scattered(task)
+        if sent is not None:
+            try:
+                return self._merged(task, sent, view)
+            except ConnectionError:  # went with its worker, perhaps: in the graph it cannot be lost
+                pass
+        return self._merged(task, None, view)
+
+    def _merged(self, task: Task, sent: Any, view: _View) -> tuple[Any, ...]:
+        """The results of all parts; the task is where `sent` says, or in the graph."""
+        kind, key, held = type(task).__name__.lower().strip("_"), uuid4().hex, self._held
+        if sent is None:
+            sent = delayed(task, name=f"{kind}task-{key}", traverse=False)
         abreast = held.scheduler.abreast(len(held.parts))
         results = [
             delayed(_applied)(sent, part, start, view, abreast, dask_key_name=f"{kind}-{key}-{i}")
@@ -170,7 +183,8 @@ class DaskRows:
         held, twin = self._held, copy(self)
         changed = [delayed(_changed, pure=False)(part, self._side, change) for part in held.parts]
         parts, facts = _persisted(changed, self.name, held.scheduler)
-        twin._held, twin._side = _Held(parts, held.starts, held.scheduler), "x"
+        sizes = [fact.size for fact in facts]
+        twin._held, twin._side = _Held(parts, sizes, held.starts, held.scheduler), "x"
         twin.dtype, twin.shape = facts[0].dtype, (self.shape[0], facts[0].columns)
         twin.stored, twin._size = (sum(column) for column in list(zip(*facts, strict=True))[-2:])
         return twin
@@ -281,7 +295,47 @@ def _hold(kept: Sequence[Delayed], name: str, scheduler: _Scheduler) -> tuple[_H
         joined = [delayed(_stacked_parts, pure=False)([parts[i] for i in g]) for g in groups]
         parts, facts = _persisted(joined, name, scheduler)
     starts = np.cumsum([0] + [fact.rows for fact in facts], dtype=np.int64)
-    return _Held(parts, starts, scheduler), facts
+    held = _Held(parts, [fact.size for fact in facts], starts, scheduler)
+    _even_out(held, name)
+    return held, facts
+
+
+def _even_out(held: _Held, name: str) -> None:
+    """Move parts from workers that have more than their share: all wait for the slowest one."""
+    scheduler, places = held.scheduler, held.scheduler.places(held.parts)
+    targets = _balanced(held.sizes, places, scheduler.threads_of_workers)
+    moved = {i: b for i, (a, b) in enumerate(zip(places, targets, strict=True)) if a != b}
+    if moved and sum(held.sizes[i] for i in moved) <= MOVED:
+        parts = scheduler.moved([held.parts[i] for i in moved], list(moved.values()), name)
+        for i, part in zip(moved, parts, strict=True):
+            held.parts[i] = part
+
+
+def _balanced(
+    sizes: list[int], places: list[str | None], threads: dict[str, int]
+) -> list[str | None]:
+    """Places of parts that make the fullest worker less full, by bytes a thread."""
+    targets = list(places)
+    if len(threads) < 2 or not set(places) <= set(threads):
+        return targets
+    loads = dict.fromkeys(threads, 0.0)
+    for size, place in zip(sizes, places, strict=True):
+        loads[str(place)] += size / threads[str(place)]
+    for _ in sizes:
+        full, empty = max(loads, key=loads.__getitem__), min(loads, key=loads.__getitem__)
+        mine = [i for i, place in enumerate(targets) if place == full]
+
+        def after(i: int, full: str = full, empty: str = empty) -> float:
+            left, grown = (-sizes[i] / threads[full], sizes[i] / threads[empty])
+            return max(loads[full] + left, loads[empty] + grown)
+
+        best = min(mine, key=after, default=None)
+        if best is None or after(best) > 0.95 * loads[full]:
+            break
+        loads[full] -= sizes[best] / threads[full]
+        loads[empty] += sizes[best] / threads[empty]
+        targets[best] = empty
+    return targets
 
 
 def _persisted(
@@ -343,7 +397,9 @@ def _join(x: DaskRows, y: DaskRows) -> None:
         delayed(_side_by_side, pure=False)(a, mine[1], b, theirs[1])
         for a, b in zip(mine[0], theirs[0], strict=True)
     ]
-    both = _Held(held.scheduler.persist(pairs, x.name), held.starts, held.scheduler)
+    parts, facts = _persisted(pairs, x.name, held.scheduler)
+    both = _Held(parts, [fact.size for fact in facts], held.starts, held.scheduler)
+    _even_out(both, x.name)
     x._held, x._side, y._held, y._side = both, "x", both, "y"
 
 
@@ -416,6 +472,10 @@ def _bytes(X: Any) -> int:
 
 def _changed(part: _Kept, side: str, change: Callable[[Any], Any]) -> _Kept:
     return _Kept(0, change(getattr(part, side)))
+
+
+def _same(part: _Kept) -> _Kept:
+    return part
 
 
 def _stacked(blocks: Sequence[Any]) -> Any:
@@ -499,15 +559,54 @@ class _Scheduler:
     def threads(self) -> int:
         """Tasks that can run side by side, on all workers together."""
         if self.client is not None:
-            return max(1, sum(map(int, self.client.nthreads().values())))
+            return max(1, sum(self.threads_of_workers.values()))
         if self.get is get_sync:
             return 1
         pool = getattr(dask.config.get("pool", None), "_max_workers", None)
         return int(dask.config.get("num_workers", None) or pool or CPU_COUNT)
 
+    @property
+    def threads_of_workers(self) -> dict[str, int]:
+        """Threads of every worker, by its address."""
+        return {} if self.client is None else dict(self.client.nthreads())
+
     def abreast(self, parts: int) -> int:
         """Tasks that this process runs side by side; 0 where workers run them."""
         return 0 if self.client is not None else min(parts, self.threads)
+
+    def scattered(self, task: Task) -> Any:
+        """A future of a task with large blocks, which workers pass on to each other; else None.
+
+        In a graph it would be packed and unpacked once more, by the scheduler.
+        """
+        blocks = (block for block in vars(task).values() if isinstance(block, np.ndarray))
+        if self.client is None or sum(block.nbytes for block in blocks) < LARGE:
+            return None
+        try:
+            return self.client.scatter(task, hash=False)
+        except OSError:  # the worker that it was sent to is gone
+            return None
+
+    def places(self, parts: Sequence[Delayed]) -> list[str | None]:
+        """A worker that has each of the parts, which are persisted; None where there is none."""
+        if self.client is None:
+            return [None] * len(parts)
+        holders = self.client.who_has(self.client.futures_of(list(parts)))
+        return [next(iter(holders.get(part.key, ())), None) for part in parts]
+
+    def moved(self, parts: list[Delayed], places: list[Any], name: str) -> list[Delayed]:
+        """The same parts, kept by other workers; any may make them again once those are gone."""
+        client, copies = self.client, []
+        for part, place in zip(parts, places, strict=True):
+            with dask.annotate(workers=[place], allow_other_workers=True):
+                copies.append(delayed(_same, pure=False)(part))
+        kept = self.persist(copies, name)
+        with self._explained(name):
+            self.compute([delayed(_fact, pure=False)(part) for part in kept], name)
+            free = {part.key: None for part in kept}
+            if client is not None:
+                client.sync(client.scheduler.set_restrictions, worker=free)
+        return kept
 
     def persist(self, values: Sequence[Delayed], name: str) -> list[Delayed]:
         """The same values, computed and kept where they are."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from genelin.linalg.columns import Block, Vector
 from genelin.operators.parts import DENSE_BLOCK, RowBlock
@@ -19,6 +20,8 @@ from genelin.operators.rows import Rows
 __all__ = ["RowSum", "Sample"]
 
 RUN = 2048  # bytes of neighbouring rows that are drawn together: memory is read in lines
+LONGEST = 32  # rows of a run
+PROBED = 64  # runs from which it is told how alike neighbours are
 NARROW = 4  # columns below which another thread does not pay
 
 
@@ -122,10 +125,13 @@ class RowSum:
         """Rows per step beyond which a step is not cheaper per row."""
         return 1 if self._data.is_sparse else 8
 
-    @property
+    @cached_property
     def _run(self) -> int:
-        per_row = 12 * self._data.stored / self.n if self._data.is_sparse else RUN
-        return int(np.clip(RUN // max(per_row, 1), 1, 32))
+        """Neighbouring sparse rows that are drawn together: fewer where neighbours are alike."""
+        if not self._data.is_sparse:
+            return 1
+        most = int(np.clip(RUN * self.n // max(12 * self._data.stored, 1), 1, LONGEST))
+        return int(max(most / _likeness(self._data, most), 1.0)) if most > 1 else 1
 
     def estimate(self, V: Block, sample: Sample) -> Block:
         """(Σ ωᵢxᵢxᵢᵀ/m + reg·I) V over the m rows of a sample: BV, on average."""
@@ -223,6 +229,20 @@ def _times_columns(X: Any, factors: Vector) -> Any:
     scaled = copy(X)
     scaled.data = X.data * factors[X.indices]
     return scaled
+
+
+def _likeness(data: Rows, run: int) -> float:
+    """E‖Σ(xᵢ − μ)‖² of runs of neighbours, against rows in random order: 1 … run.
+
+    Steps along a run go as far as so many along its first row, where rows are sorted.
+    """
+    starts = np.linspace(0, data.n - run, min(PROBED, max(data.n // run, 1))).astype(np.int64)
+    X = data.taken((starts[:, None] + np.arange(run)).ravel().clip(0, data.n - 1)).matrix
+    sums = sparse.kron(sparse.eye_array(len(starts)), np.ones((1, run)), format="csr") @ X
+    mean = np.asarray(X.mean(axis=0)).ravel()
+    spread = float(X.multiply(X).sum()) - X.shape[0] * float(mean @ mean)
+    of_runs = float(sums.multiply(sums).sum()) - len(starts) * run**2 * float(mean @ mean)
+    return float(np.clip(of_runs / spread, 1.0, run)) if spread > 0 else 1.0
 
 
 def _shuffled_runs(size: int, run: int, rng: np.random.Generator) -> NDArray[np.int64]:
