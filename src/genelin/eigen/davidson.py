@@ -34,7 +34,7 @@ PATIENCE = 40  # outer iterations without one per cent of progress
 CLEAR = 0.2  # residual of the pair behind the k-th, against their distance, that tells it well
 TRIES = 6  # verifications that may send the iteration back
 MOST_KEPT = 2**28  # bytes of a space that is kept whole in a checkpoint
-KEPT = ("effort", "steps", "recent", "distrust", "best", "since", "tries")  # of a run, beside it
+KEPT = ("effort", "steps", "inner", "recent", "distrust", "best", "since", "tries")  # of a run
 
 
 @dataclass(frozen=True)
@@ -227,6 +227,7 @@ class _Run:
         self.records: list[Record] = []
         self.effort, self.steps, self.recent = settings.reduction, settings.steps, list[float]()
         self.distrust, self.best, self.since, self.tries = 2.0, np.inf, 0, 0
+        self.inner = 0  # steps of the last correction
 
     def outcome(self, start: Any) -> Outcome:
         """Iterate until the referee agrees that k pairs are good, or the run has to give up."""
@@ -238,8 +239,9 @@ class _Run:
         while True:
             grown = self.space.expand(Z)
             basis = self.space.ritz(min(self.width, self.space.size))
-            Z, estimates, inner = self._corrected(basis)
-            reason = self._verdict(basis, estimates, inner, grown)
+            R = basis.residual
+            T, estimates = self._estimated(R)
+            reason = self._verdict(basis, estimates, grown)
             if reason is Status.MAX_ITERATIONS and self._spent:
                 return self._given_up(basis, reason)
             if reason is not None:
@@ -257,6 +259,10 @@ class _Run:
                     E = gap.vectors
                 self._doubt(residuals, estimates)
                 Z = E
+            elif T is None:
+                Z = self._corrected(basis, R, estimates)
+            else:
+                Z = T
             with self.journal.undisturbed():  # what was kept of the space ends with a restart
                 if self.space.size + Z.shape[1] > self.space.most:
                     self.space.restart(min(self.settings.keep * self.width, self.space.size))
@@ -302,21 +308,24 @@ class _Run:
             Z = within_range(self.pencil, Z)
         return np.hstack([known, Z])[:, : max(self.space.most, 1)]
 
-    def _corrected(self, basis: RitzBasis) -> tuple[Block, Vector, int]:
-        """Directions for the next expansion, and estimates of the residuals in the B⁻¹-norm."""
-        R, reduction = basis.residual, self.settings.reduction
-        if self.correctors is None or self.inverse is None:
-            delta = reduction**2
-            solution = self.solver.solve(self.state, R, np.zeros_like(R), delta, residual=R)
-            T = solution.value
-            left = R - self.pencil.B @ T if solution.residual is None else solution.residual
-            decrease = np.maximum(column_dots(T, R + left), 0.0)
-            return T, np.sqrt(decrease / (1.0 - delta)), solution.iterations
-        estimates = np.sqrt(np.maximum(column_dots(R, self.inverse(R)), 0.0))
+    def _estimated(self, R: Block) -> tuple[Block | None, Vector]:
+        """Estimates of the residuals in the B⁻¹-norm, and B⁻¹R where only a solve can tell them."""
+        if self.inverse is not None:
+            return None, np.sqrt(np.maximum(column_dots(R, self.inverse(R)), 0.0))
+        delta = self.settings.reduction**2
+        solution = self.solver.solve(self.state, R, np.zeros_like(R), delta, residual=R)
+        T, self.inner = solution.value, solution.iterations
+        left = R - self.pencil.B @ T if solution.residual is None else solution.residual
+        decrease = np.maximum(column_dots(T, R + left), 0.0)
+        return T, np.sqrt(decrease / (1.0 - delta))
+
+    def _corrected(self, basis: RitzBasis, R: Block, estimates: Vector) -> Block:
+        """Directions for the next expansion, by a solver with M⁻¹."""
+        assert self.correctors is not None  # others have corrected as they estimated
         relative = self.distrust * estimates / largest(basis.theta)
         todo = np.flatnonzero(relative[: self.k] > self.tol)
         if not len(todo):
-            return R[:, :0], estimates, 0
+            return R[:, :0]
         if relative[: self.k].max() > NEAR:
             todo = np.flatnonzero(relative > self.tol)
             found = self.correctors.plain(R[:, todo], self.effort, self._allowed(len(todo)))
@@ -325,7 +334,8 @@ class _Run:
             sign = _signs(basis.theta[todo], self.pencil.which)
             steps = self._allowed(2 * len(todo))
             found = self.correctors.shifted(basis, todo, sign, self.effort, steps)
-        return found.directions.astype(np.float64, copy=False), estimates, found.steps
+        self.inner = found.steps
+        return found.directions.astype(np.float64, copy=False)
 
     def _blurred_guard(self, basis: RitzBasis, estimates: Vector) -> NDArray[np.intp]:
         """The pair behind the k-th, as long as it cannot tell yet how wide the gap is."""
@@ -339,11 +349,9 @@ class _Run:
         left = self.settings.max_applications - self.meter.counter.applications
         return int(min(self.steps, max(left // columns, 1)))
 
-    def _verdict(
-        self, basis: RitzBasis, estimates: Vector, inner: int, grown: int
-    ) -> Status | None:
+    def _verdict(self, basis: RitzBasis, estimates: Vector, grown: int) -> Status | None:
         """None to go on; CONVERGED if the estimates say so; else the reason to give up."""
-        k = min(self.k, len(basis.theta))
+        k, inner = min(self.k, len(basis.theta)), self.inner
         d, columns = basis.W.shape
         self.meter.counter.flops += 8.0 * d * self.space.size * columns + 10.0 * d * k * inner
         relative = float(estimates[:k].max()) / largest(basis.theta)

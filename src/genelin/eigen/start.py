@@ -13,7 +13,7 @@ from genelin.problems import TwoView, worth_forming
 __all__ = ["frequent_start", "streams"]
 
 FREQUENT = 1000  # features of a view that are solved densely, at most
-WORTH = 4.0  # passes over the data whose work the dense solution may take
+WORTH = 2.0  # passes over the data whose work the dense solution may take
 DENSE = 10.0  # d³ of it for two views of d features
 PASSES = 3  # to form their covariances from rows that are not in memory
 SHARE = 0.25  # of all entries that they must hold
@@ -34,7 +34,7 @@ def frequent_start(problem: TwoView, k: int, counter: Counter) -> tuple[Block, B
     >>> X = sparse.csr_array(np.repeat(np.eye(3), 5, axis=0))
     >>> counter = Counter(data_size=30)
     >>> frequent_start(TwoView(X, X, reg=0.1, form=False), 1, counter)[0].shape, counter.passes
-    ((3, 1), 1.0)
+    ((3, 1), 0.6666666666666666)
     >>> frequent_start(TwoView(X, X, reg=0.1, form=True), 1, counter)
     """
     views = (problem.X, problem.Y)

@@ -22,6 +22,8 @@ __all__ = [
     "SparseMoment",
 ]
 
+MOMENT_BLOCK = 2**22  # numbers of dense rows whose moment is one product: 32 MB
+
 
 @dataclass(frozen=True)
 class CrossTimes(Task):
@@ -176,7 +178,7 @@ class CentralMoments(Task):
     def _summed(self, part: Part) -> tuple[Any, ...]:
         cut, d = part.x.shape[1], len(self.centre)
         moment, total, room = np.zeros((d, d)), np.zeros(d), np.empty(0)
-        for start, stop in row_limits(part.x, d):
+        for start, stop in row_limits(part.x, d, MOMENT_BLOCK):
             if room.size < (stop - start) * d:
                 room = np.empty((stop - start) * d)
             Z = room[: (stop - start) * d].reshape(stop - start, d)
