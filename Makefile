@@ -36,6 +36,7 @@ docs: $(VENV)/.docs        ## the documentation with its gallery, in docs/_build
 
 bench: $(VENV)/.test       ## the default against peers, growth of the solvers, row kernels; tables and JSON (long)
 	$(BIN)/python benchmarks/default.py
+	$(PIP) mpmath
 	$(BIN)/python benchmarks/certificates.py
 	$(BIN)/python benchmarks/row_kernel.py
 	$(BIN)/python benchmarks/solver_table.py

@@ -235,13 +235,14 @@ class _Run:
             left = self.journal.recall()
             return self._iterate(self._start(start) if left is None else self._resumed(left))
 
-    def _iterate(self, Z: Block) -> Outcome:
+    def _iterate(self, Z: Block | None) -> Outcome:
+        """With directions to begin with, or None in the middle of an iteration, before a solve."""
         while True:
-            grown = self.space.expand(Z)
+            grown = 0 if Z is None else self.space.expand(Z)
             basis = self.space.ritz(min(self.width, self.space.size))
             R = basis.residual
             T, estimates = self._estimated(R)
-            reason = self._verdict(basis, estimates, grown)
+            reason = None if Z is None else self._verdict(basis, estimates, grown)
             if reason is Status.MAX_ITERATIONS and self._spent:
                 return self._given_up(basis, reason)
             if reason is not None:
@@ -260,24 +261,28 @@ class _Run:
                 self._doubt(residuals, estimates)
                 Z = E
             elif T is None:
+                self.journal.keep(self._state(basis))
                 Z = self._corrected(basis, R, estimates)
             else:
                 Z = T
+            full = self.space.size + Z.shape[1] > self.space.most
             with self.journal.undisturbed():  # what was kept of the space ends with a restart
-                if self.space.size + Z.shape[1] > self.space.most:
+                if full:
                     self.space.restart(min(self.settings.keep * self.width, self.space.size))
-                self.journal.keep(self._state(basis, Z))
+                if full or reason is not None or T is not None:  # else it was kept before the solve
+                    self.journal.keep(self._state(basis, Z))
 
-    def _state(self, basis: RitzBasis, Z: Block) -> State:
-        """The space, or its best pairs where it is large, and the directions that come next."""
+    def _state(self, basis: RitzBasis, Z: Block | None = None) -> State:
+        """The space, or its best pairs where it is large, and what comes next, if that is known."""
         arrays = self.space.arrays
         if sum(array.nbytes for array in arrays.values()) > MOST_KEPT:
             arrays = {"W": basis.W}
         numbers = {name: copy(getattr(self, name)) for name in KEPT}
-        return State(arrays | {"Z": Z}, numbers, self.records, self.meter.cost())
+        arrays = arrays if Z is None else arrays | {"Z": Z}
+        return State(arrays, numbers, self.records, self.meter.cost())
 
-    def _resumed(self, left: State) -> Block:
-        """Where an earlier run was: the directions that it was about to add."""
+    def _resumed(self, left: State) -> Block | None:
+        """Where an earlier run was: the directions that it was about to add, if it knew them."""
         for name in KEPT:
             setattr(self, name, left.numbers[name])
         self.records = list(left.trace)
@@ -286,8 +291,7 @@ class _Run:
             self.space.expand(left.arrays["W"])
         else:
             self.space.refill(left.arrays)
-        Z: Block = left.arrays["Z"]
-        return Z
+        return left.arrays.get("Z")
 
     @property
     def _spent(self) -> bool:
