@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -16,9 +14,7 @@ from uuid import uuid4
 import dask
 import dask.array as da
 import numpy as np
-from dask.base import get_scheduler
 from dask.delayed import Delayed, delayed
-from dask.local import get_sync
 from dask.system import CPU_COUNT
 from numpy.typing import NDArray
 from scipy import sparse
@@ -27,6 +23,7 @@ from tlz import partition_all
 from genelin.linalg.columns import Block, Vector
 from genelin.operators.convert import as_numbers, refuse_dtype
 from genelin.operators.parts import Part, RowSource, Task
+from genelin.operators.scheduler import Scheduler
 from genelin.threads import at_most
 
 __all__ = ["DaskRows", "dask_rows", "is_table", "lazily_projected"]
@@ -34,7 +31,6 @@ __all__ = ["DaskRows", "dask_rows", "is_table", "lazily_projected"]
 GROUP = 8  # results that are merged in one step of the tree
 SMALL = 2**23  # bytes of a chunk below which neighbours are joined ...
 FEW = 4  # ... unless there are no more than so many chunks a thread
-LARGE = 2**18  # bytes of a task from which on it is not put into the graph
 MOVED = 2**32  # bytes of a view that are moved between workers to align it with the other one
 
 
@@ -75,7 +71,7 @@ class _Held:
     parts: list[Delayed]  # persisted
     sizes: list[int]  # of each of them, bytes
     starts: NDArray[np.int64]  # (parts + 1,) rows before each of them
-    scheduler: _Scheduler
+    scheduler: Scheduler
     weights: Vector | None = None  # that the parts carry
 
     @property
@@ -110,7 +106,7 @@ class DaskRows:
     def __init__(self, chunks: Sequence[Delayed], name: str = "X") -> None:
         self.name, self._side = name, "x"
         kept = [delayed(_kept, pure=False)(chunk, name) for chunk in chunks]
-        self._held, facts = _hold(kept, name, _Scheduler())
+        self._held, facts = _hold(kept, name, Scheduler())
         self.is_sparse, self.dtype = facts[0].is_sparse, facts[0].dtype
         self.shape = (int(self._held.starts[-1]), facts[0].columns)
         self.stored = sum(fact.stored for fact in facts)
@@ -286,7 +282,7 @@ def _whole_rows(X: Any) -> Any:
     return X if X.numblocks[1] == 1 else X.rechunk({1: -1})
 
 
-def _hold(kept: Sequence[Delayed], name: str, scheduler: _Scheduler) -> tuple[_Held, list[_Fact]]:
+def _hold(kept: Sequence[Delayed], name: str, scheduler: Scheduler) -> tuple[_Held, list[_Fact]]:
     """Parts that are persisted and not empty, and what is known of them."""
     parts, facts = _persisted(kept, name, scheduler)
     _refuse_unlike(facts, name)
@@ -339,7 +335,7 @@ def _balanced(
 
 
 def _persisted(
-    kept: Sequence[Delayed], name: str, scheduler: _Scheduler
+    kept: Sequence[Delayed], name: str, scheduler: Scheduler
 ) -> tuple[list[Delayed], list[_Fact]]:
     parts = scheduler.persist(kept, name)
     facts = scheduler.compute([delayed(_fact, pure=False)(part) for part in parts], name)
@@ -474,10 +470,6 @@ def _changed(part: _Kept, side: str, change: Callable[[Any], Any]) -> _Kept:
     return _Kept(0, change(getattr(part, side)))
 
 
-def _same(part: _Kept) -> _Kept:
-    return part
-
-
 def _stacked(blocks: Sequence[Any]) -> Any:
     if len(blocks) == 1:
         return blocks[0]
@@ -537,117 +529,3 @@ def _tasks_here(abreast: int) -> int:
     from distributed import get_worker
 
     return int(get_worker().state.nthreads)
-
-
-# --- The scheduler, and what can go wrong with it ------------------------------------------------
-
-
-class _Scheduler:
-    """What is in use when rows are given: threads of this process, or a client with workers."""
-
-    def __init__(self) -> None:
-        self.get = get_scheduler(cls=Delayed)
-        if getattr(self.get, "__module__", "") == "dask.multiprocessing":
-            raise ValueError(
-                "scheduler='processes' would send all rows to other processes for every sum: use "
-                "scheduler='threads', or a distributed.Client(), whose workers keep them"
-            )
-        owner = getattr(self.get, "__self__", None)
-        self.client = owner if hasattr(owner, "scheduler_info") else None
-
-    @property
-    def threads(self) -> int:
-        """Tasks that can run side by side, on all workers together."""
-        if self.client is not None:
-            return max(1, sum(self.threads_of_workers.values()))
-        if self.get is get_sync:
-            return 1
-        pool = getattr(dask.config.get("pool", None), "_max_workers", None)
-        return int(dask.config.get("num_workers", None) or pool or CPU_COUNT)
-
-    @property
-    def threads_of_workers(self) -> dict[str, int]:
-        """Threads of every worker, by its address."""
-        return {} if self.client is None else dict(self.client.nthreads())
-
-    def abreast(self, parts: int) -> int:
-        """Tasks that this process runs side by side; 0 where workers run them."""
-        return 0 if self.client is not None else min(parts, self.threads)
-
-    def scattered(self, task: Task) -> Any:
-        """A future of a task with large blocks, which workers pass on to each other; else None.
-
-        In a graph it would be packed and unpacked once more, by the scheduler.
-        """
-        blocks = (block for block in vars(task).values() if isinstance(block, np.ndarray))
-        if self.client is None or sum(block.nbytes for block in blocks) < LARGE:
-            return None
-        try:
-            return self.client.scatter(task, hash=False)
-        except OSError:  # the worker that it was sent to is gone
-            return None
-
-    def places(self, parts: Sequence[Delayed]) -> list[str | None]:
-        """A worker that has each of the parts, which are persisted; None where there is none."""
-        if self.client is None:
-            return [None] * len(parts)
-        holders = self.client.who_has(self.client.futures_of(list(parts)))
-        return [next(iter(holders.get(part.key, ())), None) for part in parts]
-
-    def moved(self, parts: list[Delayed], places: list[Any], name: str) -> list[Delayed]:
-        """The same parts, kept by other workers; any may make them again once those are gone."""
-        client, copies = self.client, []
-        for part, place in zip(parts, places, strict=True):
-            with dask.annotate(workers=[place], allow_other_workers=True):
-                copies.append(delayed(_same, pure=False)(part))
-        kept = self.persist(copies, name)
-        with self._explained(name):
-            self.compute([delayed(_fact, pure=False)(part) for part in kept], name)
-            free = {part.key: None for part in kept}
-            if client is not None:
-                client.sync(client.scheduler.set_restrictions, worker=free)
-        return kept
-
-    def persist(self, values: Sequence[Delayed], name: str) -> list[Delayed]:
-        """The same values, computed and kept where they are."""
-        with self._explained(name):
-            if self.client is not None:
-                return list(self.client.persist(list(values)))
-            return list(dask.persist(*values, scheduler=self.get))
-
-    def compute(self, values: Sequence[Delayed], name: str) -> list[Any]:
-        """The values, in this process."""
-        with self._explained(name):
-            return list(dask.compute(*values, scheduler=self.get))
-
-    @contextmanager
-    def _explained(self, name: str) -> Iterator[None]:
-        """Errors of a cluster in our words; blocks are one key, and may make large graphs."""
-        large = {"distributed.admin.large-graph-warning-threshold": "1 PiB"}
-        try:
-            self._refuse_closed(name)
-            with dask.config.set(large):
-                yield
-        except CancelledError as error:
-            raise _lost(name, str(error)) from error
-        except Exception as error:
-            if type(error).__name__ == "KilledWorker":
-                raise RuntimeError(
-                    f"workers died one after another at the same chunk of {name} ({error}), as a "
-                    "rule for want of memory: use smaller chunks of rows, or workers with more "
-                    "memory"
-                ) from error
-            self._refuse_closed(name)
-            raise
-
-    def _refuse_closed(self, name: str) -> None:
-        if self.client is not None and self.client.status in ("closing", "closed"):
-            raise _lost(name, f"its client is {self.client.status}")
-
-
-def _lost(name: str, why: str) -> ConnectionError:
-    return ConnectionError(
-        f"{name} is with Dask workers that cannot be reached any more: {why}. Start the cluster "
-        "again, make a new distributed.Client, and fit anew; with checkpoint=folder, resume=True "
-        "goes on from the last checkpoint."
-    )
