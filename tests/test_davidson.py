@@ -172,6 +172,17 @@ def test_same_seed_same_answer() -> None:
     np.testing.assert_array_equal(one.vectors, two.vectors)
 
 
+def test_a_record_has_the_cost_of_its_pairs_and_not_of_what_comes_next() -> None:
+    A, B = pencil(60, np.linspace(-1, 2, 60), 10.0, 0)
+    seen: list[Record] = []
+    top_k(A, B, k=3, method=Davidson(), callback=lambda record, W: seen.append(record))
+    steps = np.array([record.inner_iterations for record in seen])
+    products = np.diff([record.applications for record in seen])
+    assert steps[0] == 0
+    assert np.all(products > steps[1:])
+    assert np.all(steps[1:] > 0)
+
+
 def test_callback_stops() -> None:
     A, B = pencil(100, RNG(1).uniform(-1, 1, 100), 1e3, seed=5)
     with pytest.warns(ConvergenceWarning):

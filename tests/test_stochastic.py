@@ -95,6 +95,15 @@ def test_samples_do_not_follow_a_period_in_the_rows():
         assert np.all(np.bincount(sample.rows % 4, minlength=4) > 80)
 
 
+def test_rows_that_are_sorted_are_drawn_in_shorter_runs():
+    rng = np.random.default_rng(0)
+    topic, words = np.sort(rng.integers(0, 8, 5000)), rng.integers(0, 30, (5000, 6))
+    place = (np.repeat(np.arange(5000), 6), (30 * topic[:, None] + words).ravel())
+    X = sparse.csr_array((np.ones(30_000), place), shape=(5000, 240))
+    mixed = X[rng.permutation(5000)]
+    assert 3 * Gram(X).row_blocks()._run < Gram(mixed).row_blocks()._run
+
+
 def test_reading_rows_is_counted_in_fractions_of_a_pass():
     X = RNG.standard_normal((400, 5))
     counter = Counter(data_size=X.size)
