@@ -327,7 +327,7 @@ def test_generalized_eigen(views):
         ([1, 1, 1, 1], "aaab", {"a": 1, "b": 1}, {"a": 2, "b": 2}),
         ([1, 1, 1, 1, 1, 1], "aaaaaa", {"a": 1, "b": 2}, {"a": 2, "b": 4}),
         ([9, 1], "ab", {"a": 1, "b": 1}, {"a": 9, "b": 1}),  # to move the large one gains nothing
-        ([5, 1, 1], "aaa", {"a": 1, "b": 1, "c": 1}, {"a": 2, "b": 5, "c": 0}),
+        ([5, 1, 1], "aaa", {"a": 1, "b": 1, "c": 1}, {"a": 5, "b": 1, "c": 1}),
         ([1, 1], "xx", {"a": 1, "b": 1}, {"x": 2}),  # that worker is gone
     ],
 )

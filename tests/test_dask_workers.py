@@ -188,9 +188,10 @@ def test_rows_are_shared_out_among_workers(client):
     one = min(client.nthreads())
     rows, others = (dask_rows(client.persist(in_chunks(Z, 150), workers=[one])) for Z in VIEWS)
     rows._met(others)
-    held = client.who_has(client.futures_of(rows._held.parts)).values()  # by several, for a while
-    shares = [sum(worker in workers for workers in held) for worker in client.nthreads()]
-    assert min(shares) >= len(held) // len(shares)
+    held = [worker for (worker,) in client.who_has(client.futures_of(rows._held.parts)).values()]
+    shares = [held.count(worker) for worker in client.nthreads()]
+    assert sum(shares) == 6
+    assert max(shares) - min(shares) <= 1
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.03])

@@ -310,28 +310,26 @@ def _even_out(held: _Held, name: str) -> None:
 def _balanced(
     sizes: list[int], places: list[str | None], threads: dict[str, int]
 ) -> list[str | None]:
-    """Places of parts that make the fullest worker less full, by bytes a thread."""
-    targets = list(places)
+    """Places of parts that make the fullest worker less full, by bytes a thread.
+
+    What is moved leaves a worker no less full than the one that it goes to.
+    """
+    targets, sizes = list(places), [max(size, 1) for size in sizes]
     if len(threads) < 2 or not set(places) <= set(threads):
         return targets
     loads = dict.fromkeys(threads, 0.0)
     for size, place in zip(sizes, places, strict=True):
         loads[str(place)] += size / threads[str(place)]
-    for _ in sizes:
+    while True:
         full, empty = max(loads, key=loads.__getitem__), min(loads, key=loads.__getitem__)
-        mine = [i for i, place in enumerate(targets) if place == full]
-
-        def after(i: int, full: str = full, empty: str = empty) -> float:
-            left, grown = (-sizes[i] / threads[full], sizes[i] / threads[empty])
-            return max(loads[full] + left, loads[empty] + grown)
-
-        best = min(mine, key=after, default=None)
-        if best is None or after(best) > 0.95 * loads[full]:
-            break
-        loads[full] -= sizes[best] / threads[full]
-        loads[empty] += sizes[best] / threads[empty]
-        targets[best] = empty
-    return targets
+        most = (loads[full] - loads[empty]) / (1 / threads[full] + 1 / threads[empty])
+        fitting = [i for i, place in enumerate(targets) if place == full and sizes[i] <= most]
+        if not fitting or loads[empty] > 0.95 * loads[full]:
+            return targets
+        moved = max(fitting, key=sizes.__getitem__)
+        loads[full] -= sizes[moved] / threads[full]
+        loads[empty] += sizes[moved] / threads[empty]
+        targets[moved] = empty
 
 
 def _persisted(
