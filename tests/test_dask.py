@@ -10,7 +10,7 @@ from chunks import in_chunks, shared_factors
 from genelin import CCA, CCALin, GeneralizedEigen, datasets, solvers, top_k, top_k_cca
 from genelin.kernels.compiled import threads
 from genelin.operators import Cross, Gram, as_rows, distributed
-from genelin.operators.distributed import _balanced, dask_rows
+from genelin.operators.distributed import _balanced, _meeting, dask_rows
 from genelin.operators.parts import Task
 from genelin.threads import at_most
 
@@ -337,3 +337,27 @@ def test_parts_move_to_workers_that_have_less(sizes, places, threads, loads):
     for size, target in zip(sizes, targets, strict=True):
         found[target] += size
     assert found == loads
+
+
+@pytest.mark.parametrize(
+    ("sizes", "homes", "threads", "loads"),
+    [
+        ([2, 2, 2, 2], ["ab", "ab", "ab", "ab"], {"a": 1, "b": 1}, {"a": 4, "b": 4}),
+        ([2, 2, 2, 2], ["ab", "ab", "a", "a"], {"a": 1, "b": 1}, {"a": 4, "b": 4}),
+        ([2, 2, 2, 2], ["a", "a", "a", "b"], {"a": 1, "b": 1}, {"a": 4, "b": 4}),
+        ([2, 2, 2], ["ab", "ab", "ab"], {"a": 2, "b": 1}, {"a": 4, "b": 2}),
+    ],
+)
+def test_halves_of_parts_meet_where_workers_have_equal_shares(sizes, homes, threads, loads):
+    places = _meeting(sizes, [set(home) for home in homes], threads)
+    assert all(len(home) == 1 or place in home for home, place in zip(homes, places, strict=True))
+    found = dict.fromkeys(loads, 0)
+    for size, place in zip(sizes, places, strict=True):
+        found[place] += size
+    assert found == loads
+
+
+def test_halves_meet_anywhere_if_their_worker_is_gone():
+    assert _meeting([1, 1], [{"a", "x"}, {"b"}], {"a": 1, "b": 1}) == []
+    assert _meeting([1, 1], [{"a", None}, {"b"}], {"a": 1, "b": 1}) == []
+    assert _meeting([1, 1], [{"a"}, {"a"}], {"a": 4}) == []

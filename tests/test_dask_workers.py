@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, wait
 
 from chunks import in_chunks, shared_factors
 from genelin import CCA, Davidson, datasets, top_k_cca
@@ -188,6 +188,7 @@ def test_rows_are_shared_out_among_workers(client):
     one = min(client.nthreads())
     rows, others = (dask_rows(client.persist(in_chunks(Z, 150), workers=[one])) for Z in VIEWS)
     rows._met(others)
+    wait(rows._held.parts)
     held = [worker for (worker,) in client.who_has(client.futures_of(rows._held.parts)).values()]
     shares = [held.count(worker) for worker in client.nthreads()]
     assert sum(shares) == 6

@@ -16,7 +16,7 @@ from genelin.kernels import compiled
 from genelin.linalg.columns import LARGE, column_dots
 from genelin.linalg.tall import tall_dot, tall_times
 from genelin.operators import BlockDiagonal, Cross, Gram, Identity, OffDiagonal, as_operator
-from genelin.threads import one_blas_thread
+from genelin.threads import equal, one_blas_thread
 
 
 def rows_of(
@@ -88,7 +88,7 @@ def test_a_block_that_is_not_contiguous() -> None:
 @pytest.mark.parametrize("parts", [1, 2, 3, 7])
 def test_spans_cover_all_rows_once(parts: int) -> None:
     indptr = np.cumsum([0, 5, 0, 0, 100, 1, 1, 1, 0])
-    for spans in (compiled.balanced(indptr, parts), compiled.equal(8, parts)):
+    for spans in (compiled.balanced(indptr, parts), equal(8, parts)):
         covered = [i for first, last in spans for i in range(first, last)]
         assert covered == list(range(8))
 

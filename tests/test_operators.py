@@ -21,6 +21,8 @@ from genelin.operators import (
     as_operator,
     as_rows,
 )
+from genelin.operators.parts import Part
+from genelin.operators.tasks import CentralMoments
 from genelin.problems import TwoView
 
 RNG = np.random.default_rng(0)
@@ -275,3 +277,40 @@ def test_shifted_pair_is_counted_as_one_read():
     A, B = (Counting(operator, counter) for operator in pencil.operators)
     A.pencil_product(B)(np.ones((12, 3)), np.ones(3), np.ones(3))
     assert (counter.passes, counter.applications) == (1.0, 6)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("shares", [1, 2, 3])
+def test_moments_of_dense_views_by_threads(monkeypatch, weighted, shares):
+    monkeypatch.setattr("genelin.operators.tasks.MOMENT_BLOCK", 2**11)
+    monkeypatch.setattr("genelin.operators.tasks.blas_threads", lambda: shares)
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((2000, 4)) + 5.0, rng.standard_normal((2000, 3))
+    weights = rng.random(2000) if weighted else None
+    moment, total = CentralMoments(np.arange(7.0))(Part(0, X, Y, weights))
+    Z = np.hstack([X, Y]) - np.arange(7.0)
+    omega = np.ones(2000) if weights is None else weights
+    assert_allclose(moment, Z.T @ (omega[:, None] * Z), rtol=1e-12, atol=1e-9)
+    assert_allclose(total, omega @ Z, rtol=1e-12, atol=1e-9)
+
+
+@pytest.mark.parametrize("place", [0, 4321, 9999])
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_the_largest_number_by_threads(monkeypatch, kind, place):
+    monkeypatch.setattr("genelin.operators.rows.MANY", 100)
+    monkeypatch.setattr("genelin.operators.rows.CACHED", 64)
+    monkeypatch.setattr("genelin.operators.rows.blas_threads", lambda: 3)
+    X = np.ones((1000, 10))
+    X.flat[place] = -7.0
+    assert as_rows(kind(X)).largest == 7.0
+    assert as_rows(kind(X[:, ::-1])).largest == 7.0
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("view", [np.ascontiguousarray, np.asfortranarray, lambda X: X[::-1]])
+def test_numbers_that_are_not_finite_are_found_in_any_layout(view, bad):
+    X = np.ones((20, 30))
+    assert as_rows(view(X * 1e200)).n == 20  # their squares overflow, they do not
+    X[3, 4] = bad
+    with pytest.raises(ValueError, match=r"X has .* at row (3|16), column 4"):
+        as_rows(view(X))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import Any
 
-__all__ = ["at_most", "kernel_limit", "one_blas_thread"]
+__all__ = ["at_most", "blas_threads", "equal", "in_threads", "kernel_limit", "one_blas_thread"]
 
 _here = threading.local()  # `limit` of kernels that this thread calls
 _lock = threading.Lock()
@@ -34,6 +36,51 @@ def one_blas_thread() -> AbstractContextManager[Any]:
     """
     limits: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
     return limits
+
+
+def blas_threads() -> int:
+    """Threads that BLAS may use here.
+
+    Examples
+    --------
+    >>> with at_most(1):
+    ...     blas_threads()
+    1
+    """
+    pools = _controller().select(user_api="blas").info()
+    return kernel_limit(max((int(pool["num_threads"]) for pool in pools), default=1))
+
+
+def in_threads(work: Callable[..., Any], parts: Iterable[Any]) -> list[Any]:
+    """Run work(*part) for all parts, side by side: what does not hold the interpreter's lock.
+
+    Examples
+    --------
+    >>> in_threads(range, [(0, 1), (1, 3)])
+    [range(0, 1), range(1, 3)]
+    """
+    parts = list(parts)
+    if len(parts) == 1 or kernel_limit(len(parts)) == 1:
+        return [work(*part) for part in parts]
+    pool = _pool(os.getpid())
+    return [task.result() for task in [pool.submit(work, *part) for part in parts]]
+
+
+@cache
+def _pool(process: int) -> ThreadPoolExecutor:
+    """One pool for each process: threads do not survive a fork."""
+    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="genelin")
+
+
+def equal(rows: int, parts: int) -> list[tuple[int, int]]:
+    """Row ranges [(first, last), …] of about the same length.
+
+    Examples
+    --------
+    >>> equal(5, 2)
+    [(0, 2), (2, 5)]
+    """
+    return [(rows * i // parts, rows * (i + 1) // parts) for i in range(parts)]
 
 
 def kernel_limit(most: int) -> int:

@@ -48,16 +48,18 @@ FLOATS = (np.float64, np.float32)
 
 
 class _Task(NamedTuple):
-    """Rows to be solved, and how they came from the user's: (X − mean) / spread."""
+    """Rows to be solved, and how they came from the user's: (X − mean) / spread.
+
+    `moved` is None for the user's own rows: what is taken off them is known once they are solved.
+    """
 
     x: Rows
     y: Rows
     center: bool
     scale: bool
-    means: tuple[Vector, Vector]
-    spreads: tuple[Vector, Vector]  # 1 where nothing is divided
     counted: int  # rows behind it
     weighted: bool  # whether some of them count more than others
+    moved: list[tuple[Vector, Vector]] | None = None  # mean and spread of each view
 
 
 class CCA(
@@ -283,27 +285,24 @@ class CCA(
             return self._task(*stream.rows(), stream.seen)
         stream.add(x, y, total)
         spread = stream.spread if self.scale else np.ones(len(stream.mean))
-        (x_mean, y_mean), (x_spread, y_spread) = (
-            np.split(part, [x.d]) for part in (stream.mean * self.center, spread)
-        )
+        parts = (np.split(part, [x.d]) for part in (stream.mean * self.center, spread))
         rows, counts = stream.rows(spread, self.center), (stream.counted, stream.weighted)
-        return _Task(*rows, False, False, (x_mean, y_mean), (x_spread, y_spread), *counts)
+        return _Task(*rows, False, False, *counts, list(zip(*parts, strict=True)))
 
     def _task(self, x: Rows, y: Rows, counted: int) -> _Task:
-        """To solve for these rows as they are; where that takes one read of them, it is now."""
-        if not x.at_hand:
-            TwoView(x, y, center=self.center).gather()
-        x_mean, y_mean = (rows.mean if self.center else np.zeros(rows.d) for rows in (x, y))
-        x_spread, y_spread = (
-            np.sqrt(np.where(rows.constant, 1.0, rows.variance)) if self.scale else np.ones(rows.d)
-            for rows in (x, y)
-        )
-        means, spreads, weighted = (x_mean, y_mean), (x_spread, y_spread), x.weights is not None
-        return _Task(x, y, self.center, self.scale, means, spreads, counted, weighted)
+        """To solve for these rows as they are."""
+        return _Task(x, y, self.center, self.scale, counted, x.weights is not None)
+
+    def _moved(self, rows: Rows) -> tuple[Vector, Vector]:
+        """What was taken off the columns of rows, and what they were divided by."""
+        mean = rows.mean if self.center else np.zeros(rows.d)
+        if not self.scale:
+            return mean, np.ones(rows.d)
+        return mean, np.sqrt(np.where(rows.constant, 1.0, rows.variance))
 
     def _learn(self, task: _Task, previous: CCASolution | None, **keeping: Any) -> Self:
         """Solve, and copy what was found to attributes."""
-        x, y, center, scale, means, spreads, counted, _ = task
+        x, y, center, scale, counted, _, moved = task
         with showing(self.verbose, self.tol) as progress, _in_our_words():
             solution = top_k_cca(
                 x,
@@ -334,8 +333,8 @@ class CCA(
         self.x_explained_variance_ratio_ = of_x.explained
         self.y_explained_variance_ratio_ = of_y.explained
         self.x_redundancy_, self.y_redundancy_ = of_x.redundancy, of_y.redundancy
-        self.x_mean_, self.y_mean_ = means
-        self.x_scale_, self.y_scale_ = spreads
+        moved = [self._moved(rows) for rows in (x, y)] if moved is None else moved
+        (self.x_mean_, self.x_scale_), (self.y_mean_, self.y_scale_) = moved
         self.n_iter_ = np.full(self.n_components, max(1, len(solution.trace)))
         self.n_samples_seen_ = counted
         self._y_from_x = of_y.from_other

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -14,7 +11,7 @@ from numba import get_num_threads, njit
 
 from genelin.threads import kernel_limit
 
-__all__ = ["balanced", "compiled", "equal", "exactly", "in_threads", "inlined", "threads"]
+__all__ = ["balanced", "compiled", "exactly", "inlined", "threads"]
 
 
 LOOSELY = {"reassoc", "contract", "arcp", "nsz"}
@@ -49,26 +46,6 @@ def threads() -> int:
 @cache
 def _all() -> int:
     return int(get_num_threads())
-
-
-@cache
-def _pool(size, process):
-    """One pool for each process: threads do not survive a fork."""
-    return ThreadPoolExecutor(size, thread_name_prefix="genelin")
-
-
-def in_threads(work: Callable[..., Any], parts: Iterable[Any]) -> list[Any]:
-    """Run work(*part) for all parts, side by side; kernels do not hold the interpreter's lock."""
-    parts = list(parts)
-    if len(parts) == 1 or threads() == 1:
-        return [work(*part) for part in parts]
-    pool = _pool(_all(), os.getpid())
-    return [task.result() for task in [pool.submit(work, *part) for part in parts]]
-
-
-def equal(rows: int, parts: int) -> list[tuple[int, int]]:
-    """Row ranges [(first, last), …] of about the same length."""
-    return list(pairwise(np.linspace(0, rows, parts + 1).astype(int).tolist()))
 
 
 def balanced(indptr: Any, parts: int) -> list[tuple[int, int]]:

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from genelin.kernels.compiled import balanced, compiled, equal, in_threads, inlined, threads
+from genelin.kernels.compiled import balanced, compiled, inlined, threads
 from genelin.kernels.lanes import add_product, fetch, load, store, zeros
+from genelin.threads import equal, in_threads
 
 __all__ = ["cross_times", "finish", "pair_times", "times"]
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from genelin.kernels.compiled import compiled, equal, in_threads, threads
+from genelin.kernels.compiled import compiled, threads
 from genelin.kernels.products import _row_spread, _row_times
+from genelin.threads import equal, in_threads
 
 __all__ = ["cholesky_solve", "incomplete_cholesky"]
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from genelin.kernels.compiled import compiled, equal, in_threads, threads
+from genelin.kernels.compiled import compiled, threads
+from genelin.threads import equal, in_threads
 
 __all__ = ["advance", "dots", "shifted_dots", "turn"]
 

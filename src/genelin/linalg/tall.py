@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from genelin.linalg.columns import LARGE, Block
+from genelin.threads import equal, in_threads
 
 __all__ = ["subtract_product", "tall_dot", "tall_times"]
 
@@ -26,7 +27,7 @@ def tall_dot(U: Block, V: Block) -> Block:
     """
     if U.size + V.size < LARGE:
         return U.T @ V
-    from genelin.kernels.compiled import equal, in_threads, threads
+    from genelin.kernels.compiled import threads
 
     spans = equal(len(U), threads())
     parts = in_threads(lambda first, last: U[first:last].T @ V[first:last], spans)
@@ -77,7 +78,7 @@ def subtract_product(Z: Block, U: Block, C: Block) -> None:
 
 def _by_pieces(work: Callable[[slice], None], rows: int) -> None:
     """Call work(piece) for pieces of the rows that fit the cache, in threads."""
-    from genelin.kernels.compiled import equal, in_threads, threads
+    from genelin.kernels.compiled import threads
 
     def share(first: int, last: int) -> None:
         for start in range(first, last, 4096):

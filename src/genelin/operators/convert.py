@@ -204,10 +204,11 @@ def refuse_dtype(dtype: Any, name: str) -> None:
 
 
 def _refuse_nonfinite(A: Any, name: str) -> None:
-    """Look for NaN and inf; the sum is a quick test that rarely needs the slow one."""
+    """Look for NaN and inf; the sum of squares is a quick test that rarely needs the slow one."""
     values = A.data if sparse.issparse(A) else A
+    flat = values.ravel("K") if values.flags.forc else values
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(values.sum()):
+        if np.isfinite(flat @ flat if flat.ndim == 1 else flat.sum()):
             return
     bad = ~np.isfinite(values)
     if not bad.any():

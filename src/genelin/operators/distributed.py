@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from itertools import pairwise
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -70,6 +70,7 @@ class _Held:
 
     parts: list[Delayed]  # persisted
     sizes: list[int]  # of each of them, bytes
+    places: list[str | None]  # the worker that has each of them, or gets it
     starts: NDArray[np.int64]  # (parts + 1,) rows before each of them
     scheduler: Scheduler
     weights: Vector | None = None  # that the parts carry
@@ -134,17 +135,21 @@ class DaskRows:
         return self._merged(task, None, view)
 
     def _merged(self, task: Task, sent: Any, view: _View) -> tuple[Any, ...]:
-        """The results of all parts; the task is where `sent` says, or in the graph."""
+        """The results of all parts; the task is where `sent` says, or in the graph.
+
+        A small task is a part of every call: workers need not wait for it while rows are moved.
+        """
         kind, key, held = type(task).__name__.lower().strip("_"), uuid4().hex, self._held
-        if sent is None:
-            sent = delayed(task, name=f"{kind}task-{key}", traverse=False)
         abreast = held.scheduler.abreast(len(held.parts))
+        if sent is None and held.scheduler.is_large(task, len(held.parts)):
+            sent = delayed(task, name=f"{kind}task-{key}", traverse=False)
+        applied, merged = (_call(function, task, sent) for function in (_applied, _merged))
         results = [
-            delayed(_applied)(sent, part, start, view, abreast, dask_key_name=f"{kind}-{key}-{i}")
+            applied(part, start, view, abreast, dask_key_name=f"{kind}-{key}-{i}")
             for i, (part, start) in enumerate(zip(held.parts, held.starts.tolist(), strict=False))
         ]
         while len(results) > 1:
-            results = [delayed(_merged, pure=False)(sent, g) for g in partition_all(GROUP, results)]
+            results = [merged(group) for group in partition_all(GROUP, results)]
         (total,) = held.scheduler.compute(results, self.name)
         return tuple(total)
 
@@ -180,7 +185,8 @@ class DaskRows:
         changed = [delayed(_changed, pure=False)(part, self._side, change) for part in held.parts]
         parts, facts = _persisted(changed, self.name, held.scheduler)
         sizes = [fact.size for fact in facts]
-        twin._held, twin._side = _Held(parts, sizes, held.starts, held.scheduler), "x"
+        places = held.scheduler.places(parts)
+        twin._held, twin._side = _Held(parts, sizes, places, held.starts, held.scheduler), "x"
         twin.dtype, twin.shape = facts[0].dtype, (self.shape[0], facts[0].columns)
         twin.stored, twin._size = (sum(column) for column in list(zip(*facts, strict=True))[-2:])
         return twin
@@ -291,20 +297,21 @@ def _hold(kept: Sequence[Delayed], name: str, scheduler: Scheduler) -> tuple[_He
         joined = [delayed(_stacked_parts, pure=False)([parts[i] for i in g]) for g in groups]
         parts, facts = _persisted(joined, name, scheduler)
     starts = np.cumsum([0] + [fact.rows for fact in facts], dtype=np.int64)
-    held = _Held(parts, [fact.size for fact in facts], starts, scheduler)
+    sizes = [fact.size for fact in facts]
+    held = _Held(parts, sizes, scheduler.places(parts), starts, scheduler)
     _even_out(held, name)
     return held, facts
 
 
 def _even_out(held: _Held, name: str) -> None:
     """Move parts from workers that have more than their share: all wait for the slowest one."""
-    scheduler, places = held.scheduler, held.scheduler.places(held.parts)
-    targets = _balanced(held.sizes, places, scheduler.threads_of_workers)
-    moved = {i: b for i, (a, b) in enumerate(zip(places, targets, strict=True)) if a != b}
+    targets = _balanced(held.sizes, held.places, held.scheduler.threads_of_workers)
+    moved = [i for i, target in enumerate(targets) if target != held.places[i]]
     if moved and sum(held.sizes[i] for i in moved) <= MOVED:
-        parts = scheduler.moved([held.parts[i] for i in moved], list(moved.values()), name)
+        calls = [(_same, held.parts[i]) for i in moved]
+        parts = held.scheduler.persist_at(calls, [str(targets[i]) for i in moved], name)
         for i, part in zip(moved, parts, strict=True):
-            held.parts[i] = part
+            held.parts[i], held.places[i] = part, targets[i]
 
 
 def _balanced(
@@ -381,23 +388,43 @@ def _join(x: DaskRows, y: DaskRows) -> None:
             f"{x.name} has {x.shape[0]} rows but {y.name} has {y.shape[0]}: row i of both must "
             "describe the same observation"
         )
-    mine, theirs, held = (x._held.parts, x._side), (y._held.parts, y._side), x._held
     if x._held.rows != y._held.rows:
         if x._size >= y._size:
-            theirs = _aligned(y, x), "x"
+            y._held, y._side = _aligned(y, x), "x"
         else:
-            mine, held = (_aligned(x, y), "x"), y._held
-    pairs = [
-        delayed(_side_by_side, pure=False)(a, mine[1], b, theirs[1])
-        for a, b in zip(mine[0], theirs[0], strict=True)
+            x._held, x._side = _aligned(x, y), "x"
+    a, b, scheduler = x._held, y._held, x._held.scheduler
+    sizes = [sum(both) for both in zip(a.sizes, b.sizes, strict=True)]
+    calls = [
+        (_side_by_side, one, x._side, other, y._side)
+        for one, other in zip(a.parts, b.parts, strict=True)
     ]
-    parts, facts = _persisted(pairs, x.name, held.scheduler)
-    both = _Held(parts, [fact.size for fact in facts], held.starts, held.scheduler)
-    _even_out(both, x.name)
+    homes = [set(pair) for pair in zip(a.places, b.places, strict=True)]
+    places = _meeting(sizes, homes, scheduler.threads_of_workers)
+    if places:
+        parts = scheduler.persist_at(calls, places, x.name)
+    else:
+        parts = scheduler.persist([delayed(f, pure=False)(*args) for f, *args in calls], x.name)
+    both = _Held(parts, sizes, [*places], a.starts, scheduler)
     x._held, x._side, y._held, y._side = both, "x", both, "y"
 
 
-def _aligned(y: DaskRows, x: DaskRows) -> list[Delayed]:
+def _meeting(sizes: list[int], homes: list[set[Any]], threads: dict[str, int]) -> list[str]:
+    """Where the two halves of parts meet: at one of their homes, so that all get equal shares.
+
+    Nowhere in particular if there is one worker, or one of theirs is gone.
+    """
+    if len(threads) < 2 or not set().union(*homes) <= set(threads):
+        return []
+    loads = dict.fromkeys(threads, 0.0)
+    places = [""] * len(homes)
+    for i in sorted(range(len(homes)), key=lambda i: len(homes[i])):  # those at one home stay
+        places[i] = min(homes[i], key=loads.__getitem__)
+        loads[places[i]] += sizes[i] / threads[places[i]]
+    return [str(place) for place in _balanced(sizes, list(places), threads)]
+
+
+def _aligned(y: DaskRows, x: DaskRows) -> _Held:
     """The parts of y in the chunks of x."""
     if y._size > MOVED:
         raise ValueError(
@@ -412,7 +439,10 @@ def _aligned(y: DaskRows, x: DaskRows) -> list[Delayed]:
         for part, n in zip(y._held.parts, y._held.rows, strict=True)
     ]
     array = da.concatenate(blocks).rechunk({0: x._held.rows})
-    return [delayed(_kept, pure=False)(chunk, y.name) for chunk in array.to_delayed().ravel()]
+    chunks = [delayed(_kept, pure=False)(chunk, y.name) for chunk in array.to_delayed().ravel()]
+    parts, facts = _persisted(chunks, y.name, y._held.scheduler)
+    sizes, scheduler = [fact.size for fact in facts], y._held.scheduler
+    return _Held(parts, sizes, scheduler.places(parts), x._held.starts, scheduler)
 
 
 def _shown(rows: tuple[int, ...]) -> str:
@@ -427,6 +457,14 @@ def _weigh(held: _Held, weights: Vector, name: str) -> None:
         for part, piece in zip(held.parts, pieces, strict=True)
     ]
     held.parts, held.weights = held.scheduler.persist(weighted, name), weights
+
+
+def _call(function: Callable[..., Any], task: Task, sent: Any) -> Callable[..., Delayed]:
+    """Delayed calls of function(task, …), with the task inside where it was not sent."""
+    if sent is None:
+        inside: Callable[..., Delayed] = delayed(partial(function, task), traverse=False)
+        return inside
+    return partial(delayed(function), sent)
 
 
 # --- What the workers do -------------------------------------------------------------------------
@@ -476,6 +514,10 @@ def _stacked(blocks: Sequence[Any]) -> Any:
 
 def _stacked_parts(parts: Sequence[_Kept]) -> _Kept:
     return _Kept(0, _stacked([part.x for part in parts]))
+
+
+def _same(part: _Kept) -> _Kept:
+    return part
 
 
 def _side_by_side(a: _Kept, a_side: str, b: _Kept, b_side: str) -> _Kept:

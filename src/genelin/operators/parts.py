@@ -53,16 +53,13 @@ class RowBlock:
         return V
 
 
-def row_limits(matrix: Any, columns: int, dense: int = DENSE_BLOCK) -> Iterator[tuple[int, int]]:
-    """Row ranges of blocks of a matrix that are fit for products with `columns` columns.
-
-    Of a dense matrix, about `dense` numbers are kept of a block.
-    """
+def row_limits(matrix: Any, columns: int) -> Iterator[tuple[int, int]]:
+    """Row ranges of blocks of a matrix that are fit for products with `columns` columns."""
     n, d = matrix.shape
     if sparse.issparse(matrix):
         step = max(4 * d, SPARSE_BLOCK // max(columns, 1))
     else:
-        step = max(256, dense // (d + columns))
+        step = max(256, DENSE_BLOCK // (d + columns))
     for start in range(0, n, step):
         yield start, min(start + step, n)
 

@@ -13,10 +13,13 @@ from scipy import sparse
 
 from genelin.linalg.columns import EPS, Block, Vector
 from genelin.operators.parts import Part, RowBlock, Task, row_block, row_limits
+from genelin.threads import blas_threads, equal, in_threads
 
 __all__ = ["Rows"]
 
 NEAR = 1000  # rows whose mean stands for that of all
+CACHED = 2**16  # numbers that are still in the cache when they are looked at again
+MANY = 2**22  # numbers that are looked at by several threads
 
 
 class Rows:
@@ -71,7 +74,14 @@ class Rows:
     def largest(self) -> float:
         """Largest magnitude of an entry."""
         values = self.matrix.data if self.is_sparse else self.matrix
-        return float(max(values.max(initial=0.0), -values.min(initial=0.0)))
+        step = max(len(values) * CACHED // max(values.size, 1), 1)
+
+        def share(first: int, last: int) -> float:
+            parts = (values[i : min(i + step, last)] for i in range(first, last, step))
+            return max((max(part.max(), -part.min()) for part in parts), default=0.0)
+
+        shares = blas_threads() if values.size > MANY else 1
+        return float(max(in_threads(share, equal(len(values), shares)), default=0.0))
 
     @cached_property
     def mean(self) -> Vector:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
+from time import sleep
 from typing import Any
 
 import dask
@@ -19,6 +20,8 @@ from genelin.operators.parts import Task
 __all__ = ["Scheduler"]
 
 LARGE = 2**18  # bytes of a task from which on it is not put into the graph
+
+Call = tuple[Any, ...]  # a function and its arguments
 
 
 class Scheduler:
@@ -53,13 +56,17 @@ class Scheduler:
         """Tasks that this process runs side by side; 0 where workers run them."""
         return 0 if self.client is not None else min(parts, self.threads)
 
+    def is_large(self, task: Task, copies: int = 1) -> bool:
+        """Whether so many copies of a task would weigh on a graph."""
+        blocks = (block for block in vars(task).values() if isinstance(block, np.ndarray))
+        return copies * sum(block.nbytes for block in blocks) >= LARGE
+
     def scattered(self, task: Task) -> Any:
         """A future of a task with large blocks, which workers pass on to each other; else None.
 
         In a graph it would be packed and unpacked once more, by the scheduler.
         """
-        blocks = (block for block in vars(task).values() if isinstance(block, np.ndarray))
-        if self.client is None or sum(block.nbytes for block in blocks) < LARGE:
+        if self.client is None or not self.is_large(task):
             return None
         try:
             return self.client.scatter(task, hash=False)
@@ -73,19 +80,31 @@ class Scheduler:
         holders = self.client.who_has(self.client.futures_of(list(parts)))
         return [next(iter(holders.get(part.key, ())), None) for part in parts]
 
-    def moved(self, parts: list[Delayed], places: list[Any], name: str) -> list[Delayed]:
-        """The same parts, kept by other workers; any may make them again once those are gone."""
-        client, copies = self.client, []
-        for part, place in zip(parts, places, strict=True):
+    def persist_at(self, calls: list[Call], places: list[str], name: str) -> list[Delayed]:
+        """The values of calls, each kept by the worker that is named; nothing is waited for.
+
+        Once the scheduler has told the workers, any may make them again: Dask leaves what is bound
+        to a worker waiting for ever if there is none at all for a moment.
+        """
+        values = []
+        for (function, *arguments), place in zip(calls, places, strict=True):
             with dask.annotate(workers=[place], allow_other_workers=True):
-                copies.append(delayed(_same, pure=False)(part))
-        kept = self.persist(copies, name)
-        self.compute([delayed(type, pure=False)(part) for part in kept], name)  # they are there
-        if client is not None:
-            with self._explained(name):
-                free = {part.key: None for part in kept}
-                client.sync(client.scheduler.set_restrictions, worker=free)
+                values.append(delayed(function, pure=False)(*arguments))
+        kept = self.persist(values, name)
+        with self._explained(name):
+            self._free([part.key for part in kept])
         return kept
+
+    def _free(self, keys: list[Any]) -> None:
+        """Let any worker have these keys, as soon as the scheduler knows them."""
+        client: Any = self.client
+        for pause in (0.001, 0.01, *[0.1] * 100):
+            states = client.sync(client.scheduler.get_task_status, keys=keys)
+            if None not in states.values():
+                break
+            sleep(pause)
+        known = {key: None for key, state in states.items() if state is not None}
+        client.sync(client.scheduler.set_restrictions, worker=known)
 
     def persist(self, values: Sequence[Delayed], name: str) -> list[Delayed]:
         """The same values, computed and kept where they are."""
@@ -122,10 +141,6 @@ class Scheduler:
     def _refuse_closed(self, name: str) -> None:
         if self.client is not None and self.client.status in ("closing", "closed"):
             raise _lost(name, f"its client is {self.client.status}")
-
-
-def _same(part: Any) -> Any:
-    return part
 
 
 def _lost(name: str, why: str) -> ConnectionError:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from genelin.linalg.columns import Block, Vector
-from genelin.operators.parts import Part, Task, row_limits
+from genelin.operators.parts import Part, Task
 from genelin.operators.products import cross_times, in_one_sweep
+from genelin.threads import blas_threads, equal, in_threads, one_blas_thread
 
 __all__ = [
     "BothTimes",
@@ -23,6 +25,7 @@ __all__ = [
 ]
 
 MOMENT_BLOCK = 2**22  # numbers of dense rows whose moment is one product: 32 MB
+MOST_MOMENTS = 2**24  # numbers of all moments where every thread has its own: 128 MB
 
 
 @dataclass(frozen=True)
@@ -171,22 +174,34 @@ class CentralMoments(Task):
     centre: Vector
 
     def __call__(self, part: Part) -> tuple[Any, ...]:
-        """Both sums over one part; every block of its rows is copied once."""
-        with np.errstate(over="ignore", invalid="ignore"):  # looked at once they are summed
-            return self._summed(part)
+        """Both sums over one part; every block of its rows is copied once.
 
-    def _summed(self, part: Part) -> tuple[Any, ...]:
+        A share of the rows for every thread is faster than products of many threads, where the
+        moments are small enough for one each.
+        """
+        n, d = part.x.shape[0], len(self.centre)
+        shares = blas_threads() if n * d >= MOMENT_BLOCK else 1
+        if shares == 1 or shares * d * d > MOST_MOMENTS:
+            return self._summed(part, max(MOMENT_BLOCK // d, d // 4), 0, n)
+        with one_blas_thread():
+            work = partial(self._summed, part, max(MOMENT_BLOCK // (shares * d), 256))
+            return reduce(self.merge, in_threads(work, equal(n, shares)))
+
+    def _summed(self, part: Part, step: int, first: int, last: int) -> tuple[Any, ...]:
+        """Both sums over some rows, `step` of them at a time."""
         cut, d = part.x.shape[1], len(self.centre)
-        moment, total, room = np.zeros((d, d)), np.zeros(d), np.empty(0)
-        for start, stop in row_limits(part.x, d, MOMENT_BLOCK):
-            if room.size < (stop - start) * d:
-                room = np.empty((stop - start) * d)
-            Z = room[: (stop - start) * d].reshape(stop - start, d)
-            np.subtract(part.x[start:stop], self.centre[:cut], out=Z[:, :cut])
-            np.subtract(part.other[start:stop], self.centre[cut:], out=Z[:, cut:])
-            weights = np.ones(stop - start) if part.weights is None else part.weights[start:stop]
-            moment += Z.T @ (Z if part.weights is None else Z * weights[:, None])
-            total += weights @ Z
+        moment, product, total = np.zeros((d, d)), np.empty((d, d)), np.zeros(d)
+        room = np.empty((min(step, last - first), d))
+        for start in range(first, last, step):
+            rows = slice(start, min(start + step, last))
+            Z = room[: rows.stop - start]
+            np.subtract(part.x[rows], self.centre[:cut], out=Z[:, :cut])
+            np.subtract(part.other[rows], self.centre[cut:], out=Z[:, cut:])
+            weights = np.ones(len(Z)) if part.weights is None else part.weights[rows]
+            with np.errstate(over="ignore", invalid="ignore"):  # looked at once they are summed
+                weighted = Z if part.weights is None else Z * weights[:, None]
+                moment += np.matmul(Z.T, weighted, out=product)
+                total += weights @ Z
         return moment, total
 
 
