@@ -2,7 +2,8 @@
 
 With one worker of as many threads as this process has, a fit should take at most 1.25 times as
 long as in process; two workers of one thread each should be 1.6 times as fast as one of them. The
-correlations of all runs are compared. Rows are loaded (persisted) before the clock starts.
+correlations of all runs are compared. Rows are loaded (persisted) before the clock starts, and the
+runs of a ratio take turns.
 
 The views of MNIST are halves of the same images, which the workers cut in two: row i of both is
 with one worker. They are loaded apart as well, where chunks of x and y may be with different
@@ -18,7 +19,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -26,8 +27,7 @@ from typing import Any
 import dask
 import dask.array as da
 import numpy as np
-from distributed import Client, LocalCluster
-from distributed import wait as loaded
+from distributed import Client, LocalCluster, wait
 from scipy import sparse
 from sklearn.base import clone
 
@@ -38,7 +38,8 @@ from harness import write
 
 OVERHEAD, SPEEDUP = 1.25, 1.6
 Fit = Callable[[Any, Any], CCASolution]
-Load = Callable[[Any, Any, int], tuple[da.Array, da.Array]]
+Load = Callable[[int], tuple[da.Array, da.Array]]
+Runs = dict[str, tuple[Callable[[], Any], tuple[Any, Any]]]  # where, and on what
 
 
 def workloads(quick: bool) -> Iterator[tuple[str, Any, Any, Load, Fit]]:
@@ -46,16 +47,17 @@ def workloads(quick: bool) -> Iterator[tuple[str, Any, Any, Load, Fit]]:
     X, Y = inputs.debian_paths()
     if quick:
         X, Y = X[:200_000], Y[:200_000]
-    yield "Debian paths", X, Y, apart, fitted(reg=1e-4)
-    yield "Debian, its rows", X, Y, apart, partial(top_k_cca, k=20, reg=1e-2, tol=1e-3, form=False)
-    images = np.hstack(inputs.mnist_halves(6_000 if quick else 60_000))
-    images = np.tile(images, (1 if quick else 10, 1))
-    X, Y = np.hsplit(images, 2)
-    yield "MNIST, ten times", X, Y, halves, fitted(reg=1e-2)
-    yield "MNIST, loaded apart", X, Y, apart, fitted(reg=1e-2)
+    through_rows = partial(top_k_cca, k=20, reg=1e-2, tol=1e-3, form=False)
+    yield "Debian paths", X, Y, partial(apart, X, Y), fitted(reg=1e-4)
+    yield "Debian, its rows", X, Y, partial(apart, X, Y), through_rows
+    views, times = inputs.mnist_halves(6_000 if quick else 60_000), 1 if quick else 10
+    X, Y = (np.tile(view, (times, 1)) for view in views)
+    whole = np.hstack(views)
+    yield "MNIST, ten times", X, Y, partial(halves, whole, times=times), fitted(reg=1e-2)
+    yield "MNIST, loaded apart", X, Y, partial(apart, *views, times=times), fitted(reg=1e-2)
     if not quick:
         X, Y = inputs.consecutive_words()
-        yield "PTB", X, Y, apart, fitted(reg=1e-5, center=False)
+        yield "PTB", X, Y, partial(apart, X, Y), fitted(reg=1e-5, center=False)
 
 
 def fitted(**settings: Any) -> Fit:
@@ -64,25 +66,34 @@ def fitted(**settings: Any) -> Fit:
     return lambda X, Y: clone(cca).fit(X, Y).solution_
 
 
-def in_chunks(X: Any, parts: int) -> da.Array:
-    """X in so many chunks of rows."""
-    cuts = np.linspace(0, X.shape[0], parts + 1).astype(int)
+def in_chunks(X: Any, parts: int, times: int = 1) -> da.Array:
+    """X, so many times below itself, in so many chunks of rows, each with its own source."""
+    cuts = np.linspace(0, times * X.shape[0], parts + 1).astype(int)
     meta = sparse.csr_array((0, 0), dtype=X.dtype) if sparse.issparse(X) else X[:0]
     blocks = [
-        da.from_delayed(dask.delayed(X[i:j], traverse=False), (j - i, X.shape[1]), X.dtype, meta)
+        da.from_delayed(rows_of(X, i, j), (j - i, X.shape[1]), X.dtype, meta)
         for i, j in pairwise(cuts.tolist())
     ]
     return da.concatenate(blocks)
 
 
-def apart(X: Any, Y: Any, parts: int) -> tuple[da.Array, da.Array]:
+def rows_of(X: Any, start: int, stop: int) -> Any:
+    """Delayed rows start … stop − 1 of X, which begins again where it ends."""
+    n = X.shape[0]
+    if stop <= n:
+        return dask.delayed(X[start:stop], traverse=False)
+    whole = dask.delayed(X, traverse=False)
+    return dask.delayed(np.take)(whole, dask.delayed(np.arange)(start, stop) % n, axis=0)
+
+
+def apart(X: Any, Y: Any, parts: int, times: int = 1) -> tuple[da.Array, da.Array]:
     """Both views, each in chunks of its own."""
-    return in_chunks(X, parts), in_chunks(Y, parts)
+    return in_chunks(X, parts, times), in_chunks(Y, parts, times)
 
 
-def halves(X: Any, Y: Any, parts: int) -> tuple[da.Array, da.Array]:
+def halves(images: Any, parts: int, times: int) -> tuple[da.Array, da.Array]:
     """Views that are halves of one matrix, which comes in chunks and is cut by the workers."""
-    whole, d = in_chunks(np.hstack([X, Y]), parts), X.shape[1]
+    whole, d = in_chunks(images, parts, times), images.shape[1] // 2
     return whole[:, :d], whole[:, d:]
 
 
@@ -91,39 +102,57 @@ def cluster(workers: int, each: int) -> Iterator[Client]:
     """Worker processes with so many threads each."""
     with (
         LocalCluster(n_workers=workers, threads_per_worker=each, dashboard_address=":0") as local,
-        Client(local) as client,
+        Client(local, set_as_default=False) as client,
     ):
         yield client
 
 
-def timed(X: Any, Y: Any, fit: Fit, repeats: int) -> dict[str, Any]:
-    """Median seconds of a fit after one that compiles, its correlations and its cost."""
-    seconds = []
+@contextmanager
+def loaded(kinds: dict[str, tuple[int, int]], load: Load) -> Iterator[Runs]:
+    """Clusters of so many workers and threads, and the rows that each of them holds."""
+    large = {"distributed.admin.large-graph-warning-threshold": "1 PiB"}
+    with ExitStack() as stack:
+        held: Runs = {}
+        for kind, (workers, each) in kinds.items():
+            client = stack.enter_context(cluster(workers, each))
+            with client.as_current(), dask.config.set(large):
+                rows = client.persist(load(2 * workers * each))
+                wait(rows)
+            held[kind] = client.as_current, rows
+        yield held
+
+
+def in_turn(runs: Runs, fit: Fit, repeats: int) -> dict[str, Any]:
+    """Median seconds of a fit of each kind, its correlations and its cost.
+
+    The kinds take turns, as the speed of a machine may change; a first turn compiles.
+    """
+    seconds: dict[str, list[float]] = {kind: [] for kind in runs}
+    solutions = {}
     for _ in range(repeats + 1):
-        start = time.perf_counter()
-        solution = fit(X, Y)
-        seconds.append(time.perf_counter() - start)
+        for kind, (where, (x, y)) in runs.items():
+            with where():
+                start = time.perf_counter()
+                solutions[kind] = fit(x, y)
+                seconds[kind].append(time.perf_counter() - start)
     return {
-        "seconds": float(np.median(seconds[1:])),
-        "runs": seconds[1:],
-        "correlations": solution.correlations.tolist(),
-        "passes": solution.cost.passes,
-        "route": solution.route,
+        kind: {
+            "seconds": float(np.median(seconds[kind][1:])),
+            "runs": seconds[kind][1:],
+            "correlations": solution.correlations.tolist(),
+            "passes": solution.cost.passes,
+            "route": solution.route,
+        }
+        for kind, solution in solutions.items()
     }
 
 
 def measured(X: Any, Y: Any, load: Load, fit: Fit, repeats: int) -> dict[str, Any]:
     """All kinds of runs of one workload."""
-    runs = {"in process": timed(X, Y, fit, repeats)}
-    cores = threads()
-    kinds = {"1 worker": (1, cores), "1 single": (1, 1), "2 single": (2, 1)}
-    for kind, (workers, each) in kinds.items():
-        with cluster(workers, each):
-            with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 PiB"}):
-                x, y = dask.persist(*load(X, Y, 2 * workers * each))
-            loaded([x, y])
-            runs[kind] = timed(x, y, fit, repeats)
-            del x, y
+    with loaded({"1 worker": (1, threads())}, load) as held:
+        runs = in_turn({"in process": (nullcontext, (X, Y)), **held}, fit, repeats)
+    with loaded({"1 single": (1, 1), "2 single": (2, 1)}, load) as held:
+        runs |= in_turn(held, fit, repeats)
     exact = np.array(runs["in process"]["correlations"])
     for run in runs.values():
         run["difference"] = float(np.abs(np.array(run["correlations"]) - exact).max())
