@@ -50,6 +50,30 @@ def test_indicators_are_solved_by_their_singular_vectors():
     assert best_route(TwoView(X, Y, reg=1e-3, center=False), 5).method == WhitenedSVD()
 
 
+def test_a_trial_tells_when_a_dense_solution_is_not_worth_it():
+    X, Y = wide_views(150_000, 3000, 6)
+    problem = TwoView(X, Y, reg=1e-6, center=False)
+    assert planned(problem, 20, STOCK).chosen.name == "dense"  # solves might take 20 steps
+    route = best_route(problem, 20)
+    assert (route.name, route.trial) == ("data as operator", 1.0 + planner.trial_steps(problem))
+
+
+def test_a_trial_keeps_a_dense_solution_where_solves_are_long(monkeypatch):
+    X, Y = wide_views(150_000, 3000, 6)
+    monkeypatch.setattr(planner, "trial_steps", lambda problem: planner.STEPS)
+    route = best_route(TwoView(X, Y, reg=1e-6, center=False), 20)
+    assert (route.name, route.trial) == ("dense", 1.0 + planner.STEPS)
+
+
+def test_reads_of_a_trial_are_counted(monkeypatch):
+    X, Y = wide_views(20_000, 2500, 2)
+    alone = top_k_cca(X, Y, 2, reg=1.0, center=False, tol=1e-2)
+    taken = replace(best_route(TwoView(X, Y, reg=1.0, center=False), 2), trial=7.0)
+    monkeypatch.setattr("genelin.eigen.solve.best_route", lambda problem, k: taken)
+    found = top_k_cca(X, Y, 2, reg=1.0, center=False, tol=1e-2)
+    assert found.cost.passes == pytest.approx(alone.cost.passes + 7.0)
+
+
 def test_covariances_are_formed_where_that_is_cheaper():
     few, many = wide_views(200_000, 3000, 2), wide_views(20_000, 20_000, 30)
     formed = best_route(TwoView(*few, reg=1e-3), 5)

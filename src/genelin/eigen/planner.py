@@ -46,7 +46,7 @@ OPAQUE = 256  # size up to which operators without entries are multiplied out at
 OUTER = 20  # outer iterations that `Davidson` needs, as a rule
 STEPS = Davidson.steps  # and steps of each of its solves where B is not known to be easy
 SPARE = 0.8  # part of the free memory that a route may take
-CERTAIN = 2.0  # a factor in favour of a route whose time is not a guess
+GUESS = 2.0**0.5  # how far off a guess may be: of the outer iterations, of the steps of solves
 UPDATED = 120.0  # bytes of memory that a step of a solve goes through for every number of a block
 SKINNY = 4.0  # how much slower dense products with few columns are, for each number
 LANCZOS = 20  # products with a diagonal problem for every pair
@@ -91,6 +91,7 @@ class Route:
     reason : what the figures rest on.
     problem, method : run `method(problem, k, …)`.
     traffic, client_memory : on a cluster, bytes on all links, and bytes that the client needs.
+    trial : reads of the data that were needed to choose it.
 
     Examples
     --------
@@ -110,6 +111,7 @@ class Route:
     method: Any
     traffic: float = 0.0
     client_memory: float = 0.0
+    trial: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -169,7 +171,7 @@ class Plan:
 def planned(problem: Pencil | TwoView, k: int, profile: Profile, steps: int | None = None) -> Plan:
     """Routes to k pairs, the one to be taken first; `steps` are those of a solve, where known."""
     if isinstance(problem, TwoView):
-        routes = _view_routes(problem, k, profile, STEPS if steps is None else steps)
+        routes = _view_routes(problem, k, profile, steps)
         x, y = (f"{rows.n} × {rows.d}" for rows in (problem.X, problem.Y))
         return Plan(f"{k} canonical pairs of X ({x}) and Y ({y})", routes)
     routes = _pencil_routes(problem, k, profile)
@@ -182,7 +184,7 @@ def surveyed(problem: Pencil | TwoView, k: int) -> Plan:
 
 
 def best_route(problem: Pencil | TwoView, k: int) -> Route:
-    """The cheapest route by stock figures, without any trial.
+    """The cheapest route by stock figures; there is a trial only where it may save a long time.
 
     Examples
     --------
@@ -190,7 +192,23 @@ def best_route(problem: Pencil | TwoView, k: int) -> Route:
     >>> best_route(Pencil(np.eye(3)), k=1).method
     Dense()
     """
-    return planned(problem, k, STOCK).chosen
+    chosen = planned(problem, k, STOCK).chosen
+    if isinstance(problem, TwoView) and _worth_a_trial(problem, k, chosen):
+        steps = trial_steps(problem)
+        return replace(planned(problem, k, STOCK, steps).chosen, trial=1.0 + (steps or 0))
+    return chosen
+
+
+def _worth_a_trial(problem: TwoView, k: int, chosen: Route) -> bool:
+    """Whether solves of few steps would make another route than a dense one much cheaper."""
+    if not isinstance(chosen.method, Dense) or not (problem.X.at_hand and problem.Y.at_hand):
+        return False
+    easy = planned(problem, k, STOCK, 1).chosen
+    if easy.method == chosen.method:
+        return False
+    through_rows = planned(replace(problem, form=False), k, STOCK).routes
+    trial = max(route.seconds for route in through_rows if route.method != chosen.method) / OUTER
+    return chosen.seconds - easy.seconds > trial
 
 
 def trial_steps(problem: Pencil | TwoView) -> int | None:
@@ -208,13 +226,13 @@ def trial_steps(problem: Pencil | TwoView) -> int | None:
     return Correctors(pencil, inverse, 2).plain(pencil.A @ W, Davidson.reduction, STEPS).steps
 
 
-def _ranked(routes: list[Route]) -> tuple[Route, ...]:
+def _ranked(routes: list[Route], guesses: int = 2) -> tuple[Route, ...]:
     """Those that fit in memory first, then by time; that of an iteration may well be longer."""
     free = SPARE * memory_at_hand()
 
     def key(route: Route) -> tuple[bool, float]:
         certain = isinstance(route.method, Dense)
-        return route.memory > free, route.seconds / (CERTAIN if certain else 1.0)
+        return route.memory > free, route.seconds * (1.0 if certain else GUESS**guesses)
 
     return tuple(sorted(routes, key=key))
 
@@ -310,7 +328,9 @@ def moment_of(x: Rows, y: Rows, profile: Profile) -> Moment:
     return Moment(entries, forming, thin * entries, 2 * thin * stored)
 
 
-def _view_routes(problem: TwoView, k: int, profile: Profile, steps: int) -> tuple[Route, ...]:
+def _view_routes(
+    problem: TwoView, k: int, profile: Profile, steps: int | None
+) -> tuple[Route, ...]:
     if is_diagonal(problem):
         return _ranked([_diagonal_route(problem, k, profile), _dense_route(problem, profile)])
     dense = _dense_route(problem, profile)
@@ -319,10 +339,11 @@ def _view_routes(problem: TwoView, k: int, profile: Profile, steps: int) -> tupl
     moments = [moment_of(*pair, profile) for pair in moment_pairs(problem)]
     wanted = [worth_forming(*pair, problem.form) for pair in moment_pairs(problem)]
     alternatives = [wanted] if problem.form is not None else [wanted, [not any(wanted)] * 3]
+    expected, guesses = (STEPS, 2) if steps is None else (steps, 1)
     routes = [
-        _davidson_route(problem, k, profile, steps, moments, formed) for formed in alternatives
+        _davidson_route(problem, k, profile, expected, moments, formed) for formed in alternatives
     ]
-    return _ranked([*routes, dense])
+    return _ranked([*routes, dense], guesses)
 
 
 def moment_pairs(problem: TwoView) -> tuple[tuple[Rows, Rows], ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, replace
 from inspect import signature
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from genelin.eigen.cluster_routes import planned_on
 from genelin.eigen.fingerprint import fingerprint, refuse_wrong_answer
 from genelin.eigen.iteration import Callback
 from genelin.eigen.machine import measured
-from genelin.eigen.planner import STEPS, Plan, best_route, planned, surveyed, trial_steps
+from genelin.eigen.planner import STEPS, Plan, Route, best_route, planned, surveyed, trial_steps
 from genelin.errors import ConvergenceWarning, RankDeficiencyWarning
 from genelin.io.checkpoint import Checkpoint, FileJournal
 from genelin.linalg import Which
@@ -24,6 +24,7 @@ from genelin.results import CCASolution, EigenSolution
 __all__ = ["plan_cca", "plan_top_k", "top_k", "top_k_cca"]
 
 Rng = np.random.Generator | int | None
+Solution = TypeVar("Solution", EigenSolution, CCASolution)
 
 
 def top_k(
@@ -91,7 +92,7 @@ def top_k(
     run = _Run(problem, method, k, tol, generator, callback)
     solution: EigenSolution = run.solution(kept, resume)
     _warn_if_unconverged(solution, tol)
-    return replace(solution, route=route) if route else solution
+    return _described(solution, route)
 
 
 def top_k_cca(
@@ -176,7 +177,7 @@ def top_k_cca(
     run = _Run(problem, method, k, tol, generator, callback)
     solution: CCASolution = run.solution(kept, resume)
     _warn_if_unconverged(solution, tol)
-    return replace(solution, route=route) if route else solution
+    return _described(solution, route)
 
 
 def plan_top_k(A: Any, B: Any = None, k: int = 1, *, which: Which = "LM") -> Plan:
@@ -264,16 +265,24 @@ def plan_cca(
     return planned_on(cluster, problem, k, measured(), STEPS if steps is None else steps)
 
 
-def _settled(method: Any, problem: Any, k: int) -> tuple[Any, Any, str]:
-    """The problem as it is to be solved, the method, and what to say of it if genelin chose."""
+def _settled(method: Any, problem: Any, k: int) -> tuple[Any, Any, Route | None]:
+    """The problem as it is to be solved, the method, and the route if genelin chose one."""
     if method is None:
         route = best_route(problem, k)
-        return route.problem, route.method, f"{route.name}: {route.reason}"
+        return route.problem, route.method, route
     if isinstance(method, type) or not callable(method):
         raise TypeError(
             f"method={method!r} is not an eigen method: pass None, GenELinK(), CCALin() or Dense()"
         )
-    return problem, method, ""
+    return problem, method, None
+
+
+def _described(solution: Solution, route: Route | None) -> Solution:
+    """The solution with what is to be said of its route, and with the cost of choosing it."""
+    if route is None:
+        return solution
+    cost = replace(solution.cost, passes=solution.cost.passes + route.trial)
+    return replace(solution, route=f"{route.name}: {route.reason}", cost=cost)
 
 
 @dataclass(frozen=True)
