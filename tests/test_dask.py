@@ -329,6 +329,8 @@ def test_generalized_eigen(views):
         ([9, 1], "ab", {"a": 1, "b": 1}, {"a": 9, "b": 1}),  # to move the large one gains nothing
         ([5, 1, 1], "aaa", {"a": 1, "b": 1, "c": 1}, {"a": 5, "b": 1, "c": 1}),
         ([1, 1], "xx", {"a": 1, "b": 1}, {"x": 2}),  # that worker is gone
+        ([2**32, 2**32], "aa", {"a": 1, "b": 1}, {"a": 2**32, "b": 2**32}),
+        ([2**33, 2**33], "aa", {"a": 1, "b": 1}, {"a": 2**34}),  # too much to move
     ],
 )
 def test_parts_move_to_workers_that_have_less(sizes, places, threads, loads):

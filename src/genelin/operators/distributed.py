@@ -137,7 +137,7 @@ class DaskRows:
     def _merged(self, task: Task, sent: Any, view: _View) -> tuple[Any, ...]:
         """The results of all parts; the task is where `sent` says, or in the graph.
 
-        A small task is a part of every call: workers need not wait for it while rows are moved.
+        A small task is a part of every call: workers need not fetch it from each other.
         """
         kind, key, held = type(task).__name__.lower().strip("_"), uuid4().hex, self._held
         abreast = held.scheduler.abreast(len(held.parts))
@@ -307,7 +307,7 @@ def _even_out(held: _Held, name: str) -> None:
     """Move parts from workers that have more than their share: all wait for the slowest one."""
     targets = _balanced(held.sizes, held.places, held.scheduler.threads_of_workers)
     moved = [i for i, target in enumerate(targets) if target != held.places[i]]
-    if moved and sum(held.sizes[i] for i in moved) <= MOVED:
+    if moved:
         calls = [(_same, held.parts[i]) for i in moved]
         parts = held.scheduler.persist_at(calls, [str(targets[i]) for i in moved], name)
         for i, part in zip(moved, parts, strict=True):
@@ -319,7 +319,8 @@ def _balanced(
 ) -> list[str | None]:
     """Places of parts that make the fullest worker less full, by bytes a thread.
 
-    What is moved leaves a worker no less full than the one that it goes to.
+    What is moved leaves a worker no less full than the one that it goes to; all stay where they are
+    if there were too much to move.
     """
     targets, sizes = list(places), [max(size, 1) for size in sizes]
     if len(threads) < 2 or not set(places) <= set(threads):
@@ -332,7 +333,8 @@ def _balanced(
         most = (loads[full] - loads[empty]) / (1 / threads[full] + 1 / threads[empty])
         fitting = [i for i, place in enumerate(targets) if place == full and sizes[i] <= most]
         if not fitting or loads[empty] > 0.95 * loads[full]:
-            return targets
+            moves = (size for size, a, b in zip(sizes, places, targets, strict=True) if a != b)
+            return targets if sum(moves) <= MOVED else list(places)
         moved = max(fitting, key=sizes.__getitem__)
         loads[full] -= sizes[moved] / threads[full]
         loads[empty] += sizes[moved] / threads[empty]

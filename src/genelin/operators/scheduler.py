@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
-from time import sleep
 from typing import Any
 
 import dask
@@ -81,30 +80,22 @@ class Scheduler:
         return [next(iter(holders.get(part.key, ())), None) for part in parts]
 
     def persist_at(self, calls: list[Call], places: list[str], name: str) -> list[Delayed]:
-        """The values of calls, each kept by the worker that is named; nothing is waited for.
+        """The values of calls, each kept by the worker that is named.
 
-        Once the scheduler has told the workers, any may make them again: Dask leaves what is bound
-        to a worker waiting for ever if there is none at all for a moment.
+        Once they are there, any worker may make them again: Dask leaves what is bound to a worker
+        waiting for ever if there is none at all for a moment. Before, others would steal them.
         """
         values = []
         for (function, *arguments), place in zip(calls, places, strict=True):
             with dask.annotate(workers=[place], allow_other_workers=True):
                 values.append(delayed(function, pure=False)(*arguments))
-        kept = self.persist(values, name)
-        with self._explained(name):
-            self._free([part.key for part in kept])
+        kept, client = self.persist(values, name), self.client
+        self.compute([delayed(type, pure=False)(part) for part in kept], name)  # they are there
+        if client is not None:
+            with self._explained(name):
+                free = {part.key: None for part in kept}
+                client.sync(client.scheduler.set_restrictions, worker=free)
         return kept
-
-    def _free(self, keys: list[Any]) -> None:
-        """Let any worker have these keys, as soon as the scheduler knows them."""
-        client: Any = self.client
-        for pause in (0.001, 0.01, *[0.1] * 100):
-            states = client.sync(client.scheduler.get_task_status, keys=keys)
-            if None not in states.values():
-                break
-            sleep(pause)
-        known = {key: None for key, state in states.items() if state is not None}
-        client.sync(client.scheduler.set_restrictions, worker=known)
 
     def persist(self, values: Sequence[Delayed], name: str) -> list[Delayed]:
         """The same values, computed and kept where they are."""
