@@ -9,7 +9,7 @@ from scipy import sparse
 from chunks import in_chunks, shared_factors
 from genelin import CCA, CCALin, GeneralizedEigen, datasets, solvers, top_k, top_k_cca
 from genelin.kernels.compiled import threads
-from genelin.operators import Cross, Gram, as_rows, distributed
+from genelin.operators import Cross, Gram, as_rows, distributed, on_workers
 from genelin.operators.distributed import _balanced, _meeting, dask_rows
 from genelin.operators.parts import Task
 from genelin.threads import at_most
@@ -157,7 +157,7 @@ def test_tasks_share_the_cores(monkeypatch):
             return ([threads()],)
 
     monkeypatch.setattr("genelin.kernels.compiled._all", lambda: 8)
-    monkeypatch.setattr(distributed, "CPU_COUNT", 8)
+    monkeypatch.setattr(on_workers, "CPU_COUNT", 8)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     x = in_chunks(np.ones((6, 2)), 1)
     for workers, share in ((2, 4), (3, 2), (6, 1)):

@@ -19,8 +19,9 @@ from genelin import CCA, Davidson, datasets, top_k_cca
 from genelin.io import Checkpoint
 from genelin.kernels.compiled import threads
 from genelin.operators import scheduler as scheduling
-from genelin.operators.distributed import dask_rows
+from genelin.operators.distributed import PATIENCE, dask_rows
 from genelin.operators.parts import Task
+from genelin.operators.tasks import CrossTimes
 
 PAUSE = float(os.environ.get("GENELIN_TEST_PAUSE", "5"))  # seconds that a worker stands still
 VIEWS = shared_factors(900, 12, 12)
@@ -184,15 +185,30 @@ def test_the_only_worker_is_killed_with_what_was_sent_to_it(exact, delay):
         np.testing.assert_allclose(fitted(kill), exact, atol=1e-10)
 
 
-def test_rows_are_shared_out_among_workers(client):
-    one = min(client.nthreads())
-    rows, others = (dask_rows(client.persist(in_chunks(Z, 150), workers=[one])) for Z in VIEWS)
-    rows._met(others)
+def shares(client, rows):
+    """How many parts each worker holds, in rising order."""
     wait(rows._held.parts)
     held = [worker for (worker,) in client.who_has(client.futures_of(rows._held.parts)).values()]
-    shares = [held.count(worker) for worker in client.nthreads()]
-    assert sum(shares) == 6
-    assert max(shares) - min(shares) <= 1
+    return sorted(held.count(worker) for worker in client.nthreads())
+
+
+def with_one_worker(client, X):
+    return dask_rows(client.persist(in_chunks(X, 150), workers=[min(client.nthreads())]))
+
+
+def test_rows_are_shared_out_among_workers(client):
+    rows, others = (with_one_worker(client, Z) for Z in VIEWS)
+    rows._met(others)
+    assert np.ptp(shares(client, rows)) <= 1
+
+
+def test_rows_of_one_view_are_shared_out_once_sums_repeat(client):
+    X = VIEWS[0]
+    rows, task = with_one_worker(client, X), CrossTimes(np.eye(X.shape[1]))
+    sums = [rows.summed(task)[0] for _ in range(PATIENCE + 1)]
+    assert np.ptp(shares(client, rows)) <= 1
+    for product in sums:
+        np.testing.assert_allclose(product, X.T @ X, rtol=1e-12)
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.03])

@@ -66,6 +66,7 @@ def dense_steps(rows, weights, C, total, R, batch, eta, reg, first, tail, stride
 WIDTHS = (1, 2, 4, 8)  # columns that go through all steps together
 LINE = 64  # bytes that memory is read by
 AHEAD = 32  # rows between asking for one and using it
+SEEN, NEAR, RUN = 4096, 4, 64  # steps; rows between neighbours; steps of a run that is long
 LARGE = 1e8
 
 
@@ -106,23 +107,26 @@ def _step_by_length(data, indices, low, length, G, both, part, sigma, offset, fa
 
 
 @inlined
-def _fetch(data, indices, indptr, order, step):
+def _fetch(data, indices, indptr, order, step, ahead):
     """Ask for the row of a later step, and for where that of a still later one begins."""
     last = order.shape[0] - 1
-    entry = at(indptr, at(order, min(step + AHEAD, last)))
+    entry = at(indptr, at(order, min(step + ahead, last)))
     fetch_entry(data, entry)
     fetch_entry(indices, entry)
-    fetch_entry(indptr, at(order, min(step + 2 * AHEAD, last)))
+    fetch_entry(indptr, at(order, min(step + 2 * ahead, last)))
 
 
 @compiled
-def _row_steps(rows, order, weights, GR, lanes, xm, mean, first, last, eta, grow, rho, sigma):
+def _row_steps(
+    rows, order, weights, GR, lanes, xm, mean, first, last, eta, grow, rho, sigma, ahead
+):
     """Steps first … last − 1, each on one row; returns ρ and σ after them."""
     (data, indices, indptr), (both, part), (M, mm) = rows, lanes, mean
     G = GR.reshape((1, GR.size))
     p, mc, offset = load(M, 0, 0, part), load(M, 1, 0, part), zeros(G, part)
     for step in range(first, last):
-        _fetch(data, indices, indptr, order, step)
+        if ahead is not None:
+            _fetch(data, indices, indptr, order, step, ahead)
         i = at(order, step)
         if xm is not None:
             mx = at(xm, i)
@@ -175,7 +179,7 @@ def _batch_steps(
 
 @compiled
 def _sum_of_iterates(
-    rows, order, weights, GR, lanes, xm, mean, total, batch, eta, reg, tail, stride
+    rows, order, weights, GR, lanes, xm, mean, total, batch, eta, reg, tail, stride, ahead
 ):
     """Add αg to `total` (d, width) after each step that counts; sums of s and p, and the count."""
     M, width = mean[0], len(lanes[0]) // 2
@@ -187,7 +191,7 @@ def _sum_of_iterates(
         last = min(steps, counting + 1, step + int(min(spell, steps)) + 1)
         span = (step, last, eta, grow, rho, sigma)
         if batch == 1:
-            rho, sigma = _row_steps(rows, order, weights, GR, lanes, xm, mean, *span)
+            rho, sigma = _row_steps(rows, order, weights, GR, lanes, xm, mean, *span, ahead)
         else:
             rho, sigma = _batch_steps(rows, order, weights, GR, lanes, xm, mean, *span, batch)
         step = last
@@ -205,6 +209,12 @@ def _sum_of_iterates(
             GR[:, :width] /= rho
             rho, sigma = 1.0, sigma / rho
     return sum_s, sum_p, added
+
+
+def _scattered(order: Any) -> bool:
+    """Whether rows have to be asked for ahead: processors do so themselves along longer runs."""
+    jumps = np.abs(np.diff(order[:SEEN])) > NEAR
+    return bool(RUN * jumps.sum() > len(jumps))
 
 
 def _beside_zeros(R: Any, width: int) -> Any:
@@ -236,7 +246,7 @@ def sparse_steps(
     """
     m, xm = (None, None) if mean is None else mean
     arrays = ((X.data, X.indices, X.indptr), *map(np.ascontiguousarray, (order, weights)))
-    (d, k), sums, added = R.shape, [], 0
+    (d, k), sums, added, ahead = R.shape, [], 0, AHEAD if _scattered(order) else None
     for first in range(0, k, WIDTHS[-1]):
         r = R[:, first : first + WIDTHS[-1]]
         width = next(width for width in WIDTHS if width >= r.shape[1])
@@ -247,7 +257,7 @@ def sparse_steps(
         if m is not None:
             M[2, : r.shape[1]], mm = m @ r, float(m @ m)
         total = np.zeros((d, width))
-        settings = ((both, part), xm, (M, mm), total, batch, eta, reg, tail, stride)
+        settings = ((both, part), xm, (M, mm), total, batch, eta, reg, tail, stride, ahead)
         sum_s, sum_p, added = _sum_of_iterates(*arrays, _beside_zeros(r, width), *settings)
         if m is not None:
             total -= np.outer(m, sum_p)

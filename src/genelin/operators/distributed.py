@@ -2,66 +2,39 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from copy import copy, deepcopy
-from dataclasses import dataclass, replace
-from functools import partial, reduce
+from copy import copy
+from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import uuid4
 
 import dask
 import dask.array as da
 import numpy as np
 from dask.delayed import Delayed, delayed
-from dask.system import CPU_COUNT
 from numpy.typing import NDArray
 from scipy import sparse
 from tlz import partition_all
 
 from genelin.linalg.columns import Block, Vector
-from genelin.operators.convert import as_numbers, refuse_dtype
-from genelin.operators.parts import Part, RowSource, Task
+from genelin.operators import on_workers
+from genelin.operators.convert import refuse_dtype
+from genelin.operators.on_workers import Fact, View
+from genelin.operators.parts import RowSource, Task
 from genelin.operators.scheduler import Scheduler
-from genelin.threads import at_most
 
 __all__ = ["DaskRows", "dask_rows", "is_table", "lazily_projected"]
 
 GROUP = 8  # results that are merged in one step of the tree
 SMALL = 2**23  # bytes of a chunk below which neighbours are joined ...
 FEW = 4  # ... unless there are no more than so many chunks a thread
+PATIENCE = 8  # sums after which parts are moved so that all workers have their share
 MOVED = 2**32  # bytes of a view that are moved between workers to align it with the other one
 
 
 # --- What the workers keep -----------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Kept(Part):
-    """A part with its size, by which Dask decides where to work on it."""
-
-    def __sizeof__(self) -> int:
-        return sum(_bytes(X) for X in (self.x, self.y, self.weights) if X is not None)
-
-
-class _Fact(NamedTuple):
-    """What is to be known of a part."""
-
-    rows: int
-    columns: int
-    is_sparse: bool
-    dtype: np.dtype[Any]
-    stored: int
-    size: int  # bytes
-
-
-class _View(NamedTuple):
-    """What a task is shown of a part: which side as x, which as y, and whether with weights."""
-
-    x: str
-    y: str | None
-    weighted: bool
 
 
 @dataclass
@@ -74,6 +47,7 @@ class _Held:
     starts: NDArray[np.int64]  # (parts + 1,) rows before each of them
     scheduler: Scheduler
     weights: Vector | None = None  # that the parts carry
+    sums: int = 0  # over these parts alone
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -106,7 +80,7 @@ class DaskRows:
 
     def __init__(self, chunks: Sequence[Delayed], name: str = "X") -> None:
         self.name, self._side = name, "x"
-        kept = [delayed(_kept, pure=False)(chunk, name) for chunk in chunks]
+        kept = [delayed(on_workers.kept, pure=False)(chunk, name) for chunk in chunks]
         self._held, facts = _hold(kept, name, Scheduler())
         self.is_sparse, self.dtype = facts[0].is_sparse, facts[0].dtype
         self.shape = (int(self._held.starts[-1]), facts[0].columns)
@@ -123,9 +97,12 @@ class DaskRows:
         """What `task` makes of all parts, merged by the workers."""
         beside = None if other is None else self._met(other)
         held = self._held
+        held.sums += 1
+        if held.sums == PATIENCE:
+            _even_out(held, self.name)
         if weights is not None and not np.array_equal(held.weights, weights):  # type: ignore[arg-type]
             _weigh(held, weights, self.name)
-        view = _View(self._side, None if beside is None else beside._side, weights is not None)
+        view = View(self._side, None if beside is None else beside._side, weights is not None)
         sent = held.scheduler.scattered(task)
         if sent is not None:
             try:
@@ -134,7 +111,7 @@ class DaskRows:
                 pass
         return self._merged(task, None, view)
 
-    def _merged(self, task: Task, sent: Any, view: _View) -> tuple[Any, ...]:
+    def _merged(self, task: Task, sent: Any, view: View) -> tuple[Any, ...]:
         """The results of all parts; the task is where `sent` says, or in the graph.
 
         A small task is a part of every call: workers need not fetch it from each other.
@@ -143,11 +120,12 @@ class DaskRows:
         abreast = held.scheduler.abreast(len(held.parts))
         if sent is None and held.scheduler.is_large(task, len(held.parts)):
             sent = delayed(task, name=f"{kind}task-{key}", traverse=False)
-        applied, merged = (_call(function, task, sent) for function in (_applied, _merged))
+        applied = _call(on_workers.applied, task, sent)
         results = [
             applied(part, start, view, abreast, dask_key_name=f"{kind}-{key}-{i}")
             for i, (part, start) in enumerate(zip(held.parts, held.starts.tolist(), strict=False))
         ]
+        merged = _call(on_workers.merged, task, sent)
         while len(results) > 1:
             results = [merged(group) for group in partition_all(GROUP, results)]
         (total,) = held.scheduler.compute(results, self.name)
@@ -158,13 +136,13 @@ class DaskRows:
         held = self._held
         cuts = np.searchsorted(rows, held.starts)
         picks = [
-            delayed(_picked, pure=False)(part, self._side, rows[first:last] - start)
+            delayed(on_workers.picked, pure=False)(part, self._side, rows[first:last] - start)
             for part, start, first, last in zip(
                 held.parts, held.starts[:-1], cuts[:-1], cuts[1:], strict=True
             )
             if last > first
         ]
-        return _stacked(held.scheduler.compute(picks, self.name))
+        return on_workers.stacked(held.scheduler.compute(picks, self.name))
 
     def beside(self, matrix: Any) -> DaskRows:
         """A matrix in memory with as many rows, sent to the workers in the same chunks."""
@@ -182,7 +160,9 @@ class DaskRows:
     def mapped(self, change: Callable[[Any], Any]) -> DaskRows:
         """The same rows with every part changed, once, and kept as well."""
         held, twin = self._held, copy(self)
-        changed = [delayed(_changed, pure=False)(part, self._side, change) for part in held.parts]
+        changed = [
+            delayed(on_workers.changed, pure=False)(part, self._side, change) for part in held.parts
+        ]
         parts, facts = _persisted(changed, self.name, held.scheduler)
         sizes = [fact.size for fact in facts]
         places = held.scheduler.places(parts)
@@ -248,7 +228,7 @@ def lazily_projected(X: Any, mean: Vector, spread: Vector, W: Block) -> Any:
     dtype = np.float32 if array.dtype == np.float32 else np.float64
     P = W / spread[:, None]
     return array.map_blocks(
-        _projected,
+        on_workers.projected,
         *(P, mean @ P),
         dtype=dtype,
         chunks=(array.chunks[0], (W.shape[1],)),
@@ -288,27 +268,30 @@ def _whole_rows(X: Any) -> Any:
     return X if X.numblocks[1] == 1 else X.rechunk({1: -1})
 
 
-def _hold(kept: Sequence[Delayed], name: str, scheduler: Scheduler) -> tuple[_Held, list[_Fact]]:
+def _hold(kept: Sequence[Delayed], name: str, scheduler: Scheduler) -> tuple[_Held, list[Fact]]:
     """Parts that are persisted and not empty, and what is known of them."""
     parts, facts = _persisted(kept, name, scheduler)
     _refuse_unlike(facts, name)
     groups = _neighbours([fact.size for fact in facts], scheduler.threads)
     if len(groups) < len(parts):
-        joined = [delayed(_stacked_parts, pure=False)([parts[i] for i in g]) for g in groups]
+        joined = [
+            delayed(on_workers.stacked_parts, pure=False)([parts[i] for i in g]) for g in groups
+        ]
         parts, facts = _persisted(joined, name, scheduler)
     starts = np.cumsum([0] + [fact.rows for fact in facts], dtype=np.int64)
     sizes = [fact.size for fact in facts]
-    held = _Held(parts, sizes, scheduler.places(parts), starts, scheduler)
-    _even_out(held, name)
-    return held, facts
+    return _Held(parts, sizes, scheduler.places(parts), starts, scheduler), facts
 
 
 def _even_out(held: _Held, name: str) -> None:
-    """Move parts from workers that have more than their share: all wait for the slowest one."""
+    """Move parts from workers that have more than their share: all wait for the slowest one.
+
+    Not at once: where two views meet, their parts move anyway, and are spread evenly by that.
+    """
     targets = _balanced(held.sizes, held.places, held.scheduler.threads_of_workers)
     moved = [i for i, target in enumerate(targets) if target != held.places[i]]
     if moved:
-        calls = [(_same, held.parts[i]) for i in moved]
+        calls = [(on_workers.same, held.parts[i]) for i in moved]
         parts = held.scheduler.persist_at(calls, [str(targets[i]) for i in moved], name)
         for i, part in zip(moved, parts, strict=True):
             held.parts[i], held.places[i] = part, targets[i]
@@ -343,16 +326,16 @@ def _balanced(
 
 def _persisted(
     kept: Sequence[Delayed], name: str, scheduler: Scheduler
-) -> tuple[list[Delayed], list[_Fact]]:
+) -> tuple[list[Delayed], list[Fact]]:
     parts = scheduler.persist(kept, name)
-    facts = scheduler.compute([delayed(_fact, pure=False)(part) for part in parts], name)
+    facts = scheduler.compute([delayed(on_workers.fact, pure=False)(part) for part in parts], name)
     filled = [(part, fact) for part, fact in zip(parts, facts, strict=True) if fact.rows]
     if not filled:
         raise ValueError(f"{name} is empty, with {len(parts)} chunks of no rows")
     return [part for part, _ in filled], [fact for _, fact in filled]
 
 
-def _refuse_unlike(facts: list[_Fact], name: str) -> None:
+def _refuse_unlike(facts: list[Fact], name: str) -> None:
     """Raise if chunks differ in width, kind or precision."""
     first = facts[0]
     if first.columns == 0:
@@ -398,7 +381,7 @@ def _join(x: DaskRows, y: DaskRows) -> None:
     a, b, scheduler = x._held, y._held, x._held.scheduler
     sizes = [sum(both) for both in zip(a.sizes, b.sizes, strict=True)]
     calls = [
-        (_side_by_side, one, x._side, other, y._side)
+        (on_workers.side_by_side, one, x._side, other, y._side)
         for one, other in zip(a.parts, b.parts, strict=True)
     ]
     homes = [set(pair) for pair in zip(a.places, b.places, strict=True)]
@@ -441,7 +424,9 @@ def _aligned(y: DaskRows, x: DaskRows) -> _Held:
         for part, n in zip(y._held.parts, y._held.rows, strict=True)
     ]
     array = da.concatenate(blocks).rechunk({0: x._held.rows})
-    chunks = [delayed(_kept, pure=False)(chunk, y.name) for chunk in array.to_delayed().ravel()]
+    chunks = [
+        delayed(on_workers.kept, pure=False)(chunk, y.name) for chunk in array.to_delayed().ravel()
+    ]
     parts, facts = _persisted(chunks, y.name, y._held.scheduler)
     sizes, scheduler = [fact.size for fact in facts], y._held.scheduler
     return _Held(parts, sizes, scheduler.places(parts), x._held.starts, scheduler)
@@ -455,7 +440,7 @@ def _weigh(held: _Held, weights: Vector, name: str) -> None:
     """Let the parts carry the weights of their rows."""
     pieces = np.split(weights, held.starts[1:-1])
     weighted = [
-        delayed(_with_weights, pure=False)(part, piece)
+        delayed(on_workers.with_weights, pure=False)(part, piece)
         for part, piece in zip(held.parts, pieces, strict=True)
     ]
     held.parts, held.weights = held.scheduler.persist(weighted, name), weights
@@ -467,107 +452,3 @@ def _call(function: Callable[..., Any], task: Task, sent: Any) -> Callable[..., 
         inside: Callable[..., Delayed] = delayed(partial(function, task), traverse=False)
         return inside
     return partial(delayed(function), sent)
-
-
-# --- What the workers do -------------------------------------------------------------------------
-
-
-def _kept(chunk: Any, name: str) -> _Kept:
-    return _Kept(0, _matrix(chunk, name))
-
-
-def _matrix(chunk: Any, name: str) -> Any:
-    """A chunk as an ndarray or CSR of floats."""
-    if hasattr(chunk, "iloc"):
-        chunk = _without_index(chunk.to_frame() if chunk.ndim == 1 else chunk)
-    return as_numbers(chunk, name, whole=False)
-
-
-def _without_index(frame: Any) -> Any:
-    """The numbers of a pandas data frame."""
-    if all(getattr(dtype, "fill_value", None) == 0 for dtype in frame.dtypes):
-        return frame.sparse.to_coo()
-    single = all(dtype == np.float32 for dtype in frame.dtypes)
-    return frame.to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan)
-
-
-def _fact(part: _Kept) -> _Fact:
-    X, (rows, columns) = part.x, part.x.shape
-    is_sparse = bool(sparse.issparse(X))
-    stored = int(X.nnz if is_sparse else X.size)
-    return _Fact(rows, columns, is_sparse, X.dtype, stored, part.__sizeof__())
-
-
-def _bytes(X: Any) -> int:
-    if not sparse.issparse(X):
-        return int(X.nbytes)
-    return int(X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)
-
-
-def _changed(part: _Kept, side: str, change: Callable[[Any], Any]) -> _Kept:
-    return _Kept(0, change(getattr(part, side)))
-
-
-def _stacked(blocks: Sequence[Any]) -> Any:
-    if len(blocks) == 1:
-        return blocks[0]
-    return sparse.vstack(blocks, "csr") if sparse.issparse(blocks[0]) else np.concatenate(blocks)
-
-
-def _stacked_parts(parts: Sequence[_Kept]) -> _Kept:
-    return _Kept(0, _stacked([part.x for part in parts]))
-
-
-def _same(part: _Kept) -> _Kept:
-    return part
-
-
-def _side_by_side(a: _Kept, a_side: str, b: _Kept, b_side: str) -> _Kept:
-    return _Kept(0, getattr(a, a_side), getattr(b, b_side))
-
-
-def _with_weights(part: _Kept, weights: Vector) -> _Kept:
-    return replace(part, weights=weights)
-
-
-def _picked(part: _Kept, side: str, rows: NDArray[np.int64]) -> Any:
-    return getattr(part, side)[rows]
-
-
-def _applied(task: Task, part: _Kept, start: int, view: _View, abreast: int) -> tuple[Any, ...]:
-    """The task on one part, on a thread's share of the cores."""
-    y = None if view.y is None or view.y == view.x else getattr(part, view.y)
-    shown = Part(start, getattr(part, view.x), y, part.weights if view.weighted else None)
-    with at_most(_share(abreast)):
-        return task(shown)
-
-
-def _merged(task: Task, results: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-    """Results of some parts; the first is copied, as Dask may ask for it again."""
-    return reduce(task.merge, results[1:], deepcopy(tuple(results[0])))
-
-
-def _projected(X: Any, P: Block, shift: Vector) -> Any:
-    dtype = np.float32 if X.dtype == np.float32 else np.float64
-    return np.asarray(X @ P - shift, dtype=dtype)
-
-
-# --- Threads -------------------------------------------------------------------------------------
-
-
-def _share(abreast: int) -> int:
-    """Threads for a task: the cores of this process, divided by its tasks side by side.
-
-    The cores are those of OMP_NUM_THREADS, which Dask's nannies set to 1, or all.
-    """
-    cores = min(CPU_COUNT, int(os.environ.get("OMP_NUM_THREADS") or CPU_COUNT))
-    return int(max(1, cores // _tasks_here(abreast)))
-
-
-def _tasks_here(abreast: int) -> int:
-    """Tasks that this process runs side by side: the threads of the worker, if it is one."""
-    if abreast:
-        return abreast
-    from distributed import get_worker
-
-    return int(get_worker().state.nthreads)

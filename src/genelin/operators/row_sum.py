@@ -19,8 +19,9 @@ from genelin.operators.rows import Rows
 
 __all__ = ["RowSum", "Sample"]
 
-RUN = 2048  # bytes of neighbouring rows that are drawn together: memory is read in lines
-LONGEST = 32  # rows of a run
+RUN = 2**15  # bytes of neighbouring rows that are drawn together: memory is read in order, then
+LONGEST = (32, 512)  # rows of a run, where rows are few and many:
+FEWEST = 2048  # runs that many rows have at least
 PROBED = 64  # runs from which it is told how alike neighbours are
 NARROW = 4  # columns below which another thread does not pay
 
@@ -130,7 +131,8 @@ class RowSum:
         """Neighbouring sparse rows that are drawn together: fewer where neighbours are alike."""
         if not self._data.is_sparse:
             return 1
-        most = int(np.clip(RUN * self.n // max(12 * self._data.stored, 1), 1, LONGEST))
+        longest = np.clip(self.n // FEWEST, *LONGEST)
+        most = int(np.clip(RUN * self.n // max(12 * self._data.stored, 1), 1, longest))
         return int(max(most / _likeness(self._data, most), 1.0)) if most > 1 else 1
 
     def estimate(self, V: Block, sample: Sample) -> Block:
