@@ -15,16 +15,17 @@ from genelin import top_k_cca
 pexpect = pytest.importorskip("pexpect", reason="pexpect drives the terminal")
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminal")
 
+ROWS, FEATURES = 2000, 200
 SLOW = ["-k", "2", "--method", "ccalin", "--solver", "gd", "--tol", "1e-10"]
 
 
 @pytest.fixture
 def views(tmp_path):
     """Noise whose correlations are close together, so that iterations are many."""
-    rng = np.random.default_rng(3)
-    X, Y = rng.standard_normal((500, 30)), rng.standard_normal((500, 30))
+    rng = np.random.default_rng(5)
+    X, Y = rng.standard_normal((2, ROWS, FEATURES))
     for name, rows in (("x", X), ("y", Y)):
-        pl.DataFrame(rows, schema=[f"{name}{j}" for j in range(30)]).write_csv(
+        pl.DataFrame(rows, schema=[f"{name}{j}" for j in range(FEATURES)]).write_csv(
             tmp_path / f"{name}.csv"
         )
     return X, Y
@@ -62,7 +63,7 @@ def ended(child):
 def test_progress_interrupt_and_resume(views, terminal, tmp_path):
     child = terminal("cca", "x.csv", "y.csv", *SLOW, "--no-report", "-o", "out")
     child.expect("reading x.csv and y.csv")
-    child.expect(r"fitting 2 pairs of x.csv \(500 × 30\)")
+    child.expect(rf"fitting 2 pairs of x.csv \({ROWS:,} × {FEATURES}\)")
     child.expect(r"\d:\d\d:\d\d.* left .*iteration \d+, [\d.]+ passes, residual \d\.\de[-+]\d+")
     child.expect(r"iteration \d\d+,")  # the line is drawn again
     child.sendintr()

@@ -126,6 +126,21 @@ def test_cg_meets_the_contract(name, kind):
         assert np.all(errors(B, solution.value, exact) <= 1.001 * delta * errors(B, start, exact))
 
 
+@pytest.mark.parametrize("name", SPARSE_ONLY)
+def test_rounding_along_a_singular_direction_is_not_blown_up(name):
+    """Rows that all have five words: centred, the sum of all features is a null vector of B."""
+    operator = OPERATORS["words, centred, no ridge"]()
+    B, cg = dense(operator), solvers.CG(preconditioner=PRECONDITIONERS[name])
+    state = cg.init(operator)
+    assert np.linalg.norm(state.prepared.apply(np.eye(len(B))), 2) < 1e4
+    for seed in range(40):
+        exact, error = np.random.default_rng(seed).standard_normal((2, len(B), 3))
+        start = exact + error * [1.0, 1e-3, 1e3]
+        solution = cg.solve(state, B @ exact, start, 1e-8)
+        assert solution.converged
+        assert np.all(errors(B, solution.value, exact) <= 1.001e-8 * errors(B, start, exact))
+
+
 @settings(max_examples=25)
 @given(
     name=st.sampled_from(list(PRECONDITIONERS)),

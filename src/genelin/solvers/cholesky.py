@@ -157,13 +157,16 @@ def _centred(inverse: Solve, minus: Vector | None, operator: Operator) -> Solve:
     """(M − t·vvᵀ)⁻¹ from M⁻¹ ≈ core⁻¹, where B = core − vvᵀ; t = 1 if M is the core itself.
 
     With u = M⁻¹v, t is such that M − t·vvᵀ and B agree on u: uᵀBu > 0 keeps it positive definite.
+    Where that is lost in rounding, t = 0: the inverse would blow up what is no more than rounding.
     """
     if minus is None or not minus.any():
         return inverse
     u = inverse(minus[:, None])
     length = float(minus @ u[:, 0])
     left = float(u[:, 0] @ (operator @ u)[:, 0]) / length  # 1 − t·vᵀu
-    left = min(max(left, float(np.sqrt(EPS))), 1.0)
+    if left < np.sqrt(EPS):
+        return inverse
+    left = min(left, 1.0)
     column, factor = Factors(u, 1.0 / left), (1.0 - left) / (length * left)
 
     def apply(R: Block) -> Block:
