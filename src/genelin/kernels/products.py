@@ -6,49 +6,37 @@ from typing import Any
 
 import numpy as np
 
-from genelin.kernels.compiled import balanced, compiled, inlined, threads
-from genelin.kernels.lanes import add_product, fetch, load, store, zeros
+from genelin.kernels.compiled import balanced, compiled, inlined, threads, zeros_in_line
+from genelin.kernels.lanes import add_product, at, fetch, load, store, zeros
 from genelin.threads import equal, in_threads
 
 __all__ = ["cross_times", "finish", "pair_times", "times"]
 
 AHEAD = 16  # entries between asking for a row of a block and using it
+FAR = 2**22  # bytes of blocks whose rows are asked for: smaller ones stay near the processor
+LANES16, LANES8, LANES4, LANES1 = ((0,) * width for width in (16, 8, 4, 1))
 
 
 @inlined
-def _times8(data, indices, low, high, V, q, out, i):
-    total = zeros(V, 8)
+def _part_times(data, indices, low, high, V, q, lanes, T, i):
+    total = zeros(V, lanes)
     for entry in range(low, high):
-        total = add_product(total, data[entry], load(V, indices[entry], q, 8))
-    store(out, i, q, total)
+        total = add_product(total, at(data, entry), load(V, at(indices, entry), q, lanes))
+    store(T, i, q, total)
 
 
 @inlined
-def _times4(data, indices, low, high, V, q, out, i):
-    total = zeros(V, 4)
-    for entry in range(low, high):
-        total = add_product(total, data[entry], load(V, indices[entry], q, 4))
-    store(out, i, q, total)
-
-
-@inlined
-def _times1(data, indices, low, high, V, q, out, i):
-    total = zeros(V, 1)
-    for entry in range(low, high):
-        total = add_product(total, data[entry], load(V, indices[entry], q, 1))
-    store(out, i, q, total)
-
-
-@inlined
-def _row_times(data, indices, low, high, V, out, i):
-    """Row i of `out` is the row of X between low and high, times V."""
+def _row_times(data, indices, low, high, V, T, i):
+    """Row i of T is the row of X between low and high, times V."""
     k = V.shape[1]
-    for q in range(0, k - 7, 8):
-        _times8(data, indices, low, high, V, q, out, i)
+    for q in range(0, k - 15, 16):
+        _part_times(data, indices, low, high, V, q, LANES16, T, i)
+    for q in range(k - k % 16, k - 7, 8):
+        _part_times(data, indices, low, high, V, q, LANES8, T, i)
     for q in range(k - k % 8, k - 3, 4):
-        _times4(data, indices, low, high, V, q, out, i)
+        _part_times(data, indices, low, high, V, q, LANES4, T, i)
     for q in range(k - k % 4, k):
-        _times1(data, indices, low, high, V, q, out, i)
+        _part_times(data, indices, low, high, V, q, LANES1, T, i)
 
 
 @compiled
@@ -59,46 +47,32 @@ def _times(data, indices, indptr, V, out, first, last):
 
 
 @inlined
-def _spread8(data, indices, low, high, T, i, q, out):
-    part = load(T, i, q, 8)
+def _part_spread(data, indices, low, high, T, i, q, lanes, out):
+    part = load(T, i, q, lanes)
     for entry in range(low, high):
-        j = indices[entry]
-        store(out, j, q, add_product(load(out, j, q, 8), data[entry], part))
-
-
-@inlined
-def _spread4(data, indices, low, high, T, i, q, out):
-    part = load(T, i, q, 4)
-    for entry in range(low, high):
-        j = indices[entry]
-        store(out, j, q, add_product(load(out, j, q, 4), data[entry], part))
-
-
-@inlined
-def _spread1(data, indices, low, high, T, i, q, out):
-    part = load(T, i, q, 1)
-    for entry in range(low, high):
-        j = indices[entry]
-        store(out, j, q, add_product(load(out, j, q, 1), data[entry], part))
+        j = at(indices, entry)
+        store(out, j, q, add_product(load(out, j, q, lanes), at(data, entry), part))
 
 
 @inlined
 def _row_spread(data, indices, low, high, T, i, out):
     """Add the outer product of the row of X between low and high with row i of T to `out`."""
-    k = T.shape[1]
-    for q in range(0, k - 7, 8):
-        _spread8(data, indices, low, high, T, i, q, out)
+    k = out.shape[1]
+    for q in range(0, k - 15, 16):
+        _part_spread(data, indices, low, high, T, i, q, LANES16, out)
+    for q in range(k - k % 16, k - 7, 8):
+        _part_spread(data, indices, low, high, T, i, q, LANES8, out)
     for q in range(k - k % 8, k - 3, 4):
-        _spread4(data, indices, low, high, T, i, q, out)
+        _part_spread(data, indices, low, high, T, i, q, LANES4, out)
     for q in range(k - k % 4, k):
-        _spread1(data, indices, low, high, T, i, q, out)
+        _part_spread(data, indices, low, high, T, i, q, LANES1, out)
 
 
 @inlined
 def _ask(indices, low, high, last, V):
     """Fetch the rows of V that are needed a few entries later."""
     for entry in range(low, high):
-        ahead = indices[min(entry + AHEAD, last)]
+        ahead = at(indices, min(entry + AHEAD, last))
         for q in range(0, V.shape[1], 8):
             fetch(V, ahead, q)
 
@@ -109,9 +83,11 @@ def _cross_times(xd, xi, xp, yd, yi, yp, V, shift, weights, out, total, first, l
     k = V.shape[1]
     T = np.empty((1, k), V.dtype)
     x_last, y_last = max(xp[last] - 1, 0), max(yp[last] - 1, 0)
+    far = (V.size + out.size) * V.itemsize > FAR
     for i in range(first, last):
-        _ask(yi, yp[i], yp[i + 1], y_last, V)
-        _ask(xi, xp[i], xp[i + 1], x_last, out)
+        if far:
+            _ask(yi, yp[i], yp[i + 1], y_last, V)
+            _ask(xi, xp[i], xp[i + 1], x_last, out)
         _row_times(yd, yi, yp[i], yp[i + 1], V, T, 0)
         if len(shift):
             for q in range(k):
@@ -139,11 +115,13 @@ def _pair_times(
     out[:] = 0
     T = np.empty((2, k), Px.dtype)
     x_last, y_last = max(xp[last] - 1, 0), max(yp[last] - 1, 0)
+    far = 2 * out.size * out.itemsize > FAR
     for i in range(first, last):
-        _ask(xi, xp[i], xp[i + 1], x_last, Px)
-        _ask(xi, xp[i], xp[i + 1], x_last, out_x)
-        _ask(yi, yp[i], yp[i + 1], y_last, Py)
-        _ask(yi, yp[i], yp[i + 1], y_last, out_y)
+        if far:
+            _ask(xi, xp[i], xp[i + 1], x_last, Px)
+            _ask(xi, xp[i], xp[i + 1], x_last, out_x)
+            _ask(yi, yp[i], yp[i + 1], y_last, Py)
+            _ask(yi, yp[i], yp[i + 1], y_last, out_y)
         _row_times(xd, xi, xp[i], xp[i + 1], Px, T, 0)
         _row_times(yd, yi, yp[i], yp[i + 1], Py, T, 1)
         for q in range(k):
@@ -160,12 +138,11 @@ def _pair_times(
 
 
 @compiled
-def _add_rows(outs, first, last):
-    """Add the blocks outs[1:] to outs[0], in rows first … last − 1."""
-    for t in range(1, outs.shape[0]):
-        for i in range(first, last):
-            for q in range(outs.shape[2]):
-                outs[0, i, q] += outs[t, i, q]
+def _add_rows(total, other, first, last):
+    """Add `other` to `total`, in rows first … last − 1."""
+    for i in range(first, last):
+        for q in range(total.shape[1]):
+            total[i, q] += other[i, q]
 
 
 def _parts(stored, k):
@@ -173,12 +150,17 @@ def _parts(stored, k):
     return max(1, min(threads(), stored * k // 2**18))
 
 
+def _arrays(X: Any) -> tuple[Any, Any, Any]:
+    """Values, columns and where rows begin; kernels read them without looking at strides."""
+    return tuple(map(np.ascontiguousarray, (X.data, X.indices, X.indptr)))  # type: ignore[return-value]
+
+
 def times(X: Any, V: Any) -> Any:
     """X @ V for CSR X, rows shared out among threads."""
     V = np.ascontiguousarray(V)
     out = np.empty((X.shape[0], V.shape[1]), V.dtype)
     ranges = balanced(X.indptr, _parts(X.nnz, V.shape[1]))
-    arrays = (X.data, X.indices, X.indptr, V, out)
+    arrays = (*_arrays(X), V, out)
     in_threads(_times, [(*arrays, *span) for span in ranges])
     return out
 
@@ -191,15 +173,20 @@ def cross_times(X: Any, Y: Any, V: Any, shift: Any = None, weights: Any = None) 
     V = np.ascontiguousarray(V)
     d, k = X.shape[1], V.shape[1]
     ranges = balanced(Y.indptr, _parts(X.nnz + Y.nnz, k))
-    outs, totals = np.zeros((len(ranges), d, k), V.dtype), np.zeros((len(ranges), k), V.dtype)
+    outs, totals = (
+        [zeros_in_line((d, k), V.dtype) for _ in ranges],
+        np.zeros((len(ranges), k), V.dtype),
+    )
     shift = np.empty(0, V.dtype) if shift is None else shift.astype(V.dtype)
     weights = np.empty(0, V.dtype) if weights is None else weights.astype(V.dtype, copy=False)
-    arrays = (X.data, X.indices, X.indptr, Y.data, Y.indices, Y.indptr, V, shift, weights)
-    spans = [(*arrays, outs[t], totals[t], *span) for t, span in enumerate(ranges)]
-    in_threads(_cross_times, spans)
-    if len(ranges) > 1:
-        in_threads(_add_rows, [(outs, *span) for span in equal(d, len(ranges))])
-    return outs[0], totals.sum(axis=0)
+    arrays = (*_arrays(X), *_arrays(Y), V, shift, weights)
+    in_threads(
+        _cross_times, [(*arrays, outs[t], totals[t], *span) for t, span in enumerate(ranges)]
+    )
+    product, *others = outs
+    for other in others:
+        in_threads(_add_rows, [(product, other, *span) for span in equal(d, len(ranges))])
+    return product, totals.sum(axis=0)
 
 
 def pair_times(
@@ -215,7 +202,8 @@ def pair_times(
     cut, k = X.shape[1], P.shape[1]
     totals = np.zeros((len(outs), 2, k), P.dtype)
     weights = np.empty(0, P.dtype) if weights is None else weights.astype(P.dtype, copy=False)
-    views = (X.data, X.indices, X.indptr, Y.data, Y.indices, Y.indptr, P[:cut], P[cut:])
+    P = np.ascontiguousarray(P)
+    views = (*_arrays(X), *_arrays(Y), P[:cut], P[cut:])
     spans = [
         (*views, own, other, shift, weights, outs[t], totals[t], *span)
         for t, span in enumerate(balanced(X.indptr, len(outs)))

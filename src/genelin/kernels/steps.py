@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from genelin.kernels.compiled import compiled, inlined
+from genelin.kernels.compiled import compiled, inlined, zeros_in_line
 from genelin.kernels.lanes import (
     add_product,
     at,
@@ -64,7 +64,6 @@ def dense_steps(rows, weights, C, total, R, batch, eta, reg, first, tail, stride
 
 
 WIDTHS = (1, 2, 4, 8)  # columns that go through all steps together
-LINE = 64  # bytes that memory is read by
 AHEAD = 32  # rows between asking for one and using it
 SEEN, NEAR, RUN = 4096, 4, 64  # steps; rows between neighbours; steps of a run that is long
 LARGE = 1e8
@@ -219,9 +218,7 @@ def _scattered(order: Any) -> bool:
 
 def _beside_zeros(R: Any, width: int) -> Any:
     """[0, R] for `width` columns, of which R may have fewer; a feature begins a line of memory."""
-    numbers = np.zeros(2 * width * len(R) + LINE)
-    first = -numbers.ctypes.data // numbers.itemsize % (LINE // numbers.itemsize)
-    GR = numbers[first:][: 2 * width * len(R)].reshape(len(R), 2 * width)
+    GR = zeros_in_line((len(R), 2 * width))
     GR[:, width : width + R.shape[1]] = R
     return GR
 
