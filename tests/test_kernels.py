@@ -16,6 +16,8 @@ from genelin.kernels import compiled
 from genelin.linalg.columns import LARGE, column_dots
 from genelin.linalg.tall import tall_dot, tall_times
 from genelin.operators import BlockDiagonal, Cross, Gram, Identity, OffDiagonal, as_operator
+from genelin.operators.parts import Part
+from genelin.operators.tasks import SparseMoment
 from genelin.threads import equal, one_blas_thread
 
 
@@ -45,6 +47,35 @@ def test_products_are_those_of_scipy(n: int, d: int, k: int, density: float, see
     bracket = Y @ W - shift
     np.testing.assert_allclose(product, X.T @ bracket, atol=1e-11)
     np.testing.assert_allclose(total, bracket.sum(axis=0), atol=1e-11)
+    weights = np.random.default_rng(seed).random(n)
+    exact = (X.T @ (Y * weights[:, None])).toarray()
+    np.testing.assert_allclose(kernels.dense_moment(X, Y), (X.T @ Y).toarray(), atol=1e-11)
+    np.testing.assert_allclose(kernels.dense_moment(X, Y, weights), exact, atol=1e-11)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_small_moments_of_many_sparse_rows(kind: type, weighted: bool) -> None:
+    """Small enough to be added up as dense ones, by all threads; and the same with more columns."""
+    rng = np.random.default_rng(0)
+    X = sparse.csr_array((10 * rows_of(40_000, 60, 0.1, 0)).astype(kind))
+    Y = sparse.csr_array((10 * rows_of(40_000, 30, 0.1, 1)).astype(kind))
+    weights = rng.random(40_000) if weighted else None
+    wide = sparse.csr_array((X.data, X.indices, X.indptr), shape=(40_000, 100_000))
+    (small,), (large,) = (SparseMoment()(Part(0, M, Y, weights)) for M in (X, wide))
+    assert small.shape == (60, 30)
+    assert small.dtype == large.dtype == np.float64
+    np.testing.assert_allclose(small.toarray(), large[:60].toarray(), rtol=1e-11, atol=1e-9)
+
+
+def test_rows_whose_arrays_are_not_contiguous() -> None:
+    X = rows_of(200, 30, 0.2, 0)
+    V = np.random.default_rng(0).standard_normal((30, 5))
+    twin = X.copy()
+    for name in ("data", "indices", "indptr"):
+        setattr(twin, name, np.repeat(getattr(X, name), 2)[::2])
+    np.testing.assert_allclose(kernels.times(twin, V), X @ V, atol=1e-12)
+    np.testing.assert_allclose(kernels.cross_times(twin, twin, V)[0], X.T @ (X @ V), atol=1e-12)
 
 
 @pytest.mark.parametrize("k", [3, 20, 29])

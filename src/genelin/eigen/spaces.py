@@ -190,11 +190,8 @@ class SplitSpace:
         """Add the halves of Z, each to its own basis; one product each with A and B."""
         i, j = self._x.size, self._y.size
         x, y = self._x.add(Z[: self._cut]), self._y.add(Z[self._cut :])
-        both = np.zeros((self._pencil.d, max(x.shape[1], y.shape[1])))
-        both[: self._cut, : x.shape[1]], both[self._cut :, : y.shape[1]] = x, y
-        if both.shape[1]:
-            images = self._pencil.A @ both
-            to_x, to_y = images[: self._cut, : y.shape[1]], images[self._cut :, : x.shape[1]]
+        if x.shape[1] or y.shape[1]:
+            to_x, to_y = self._pencil.A.halves(x, y)
             self._to_x[:, j : self._y.size], self._to_y[:, i : self._x.size] = to_x, to_y
             self._H[: self._x.size, j : self._y.size] = tall_dot(self._x.Q, to_x)
             self._H[i : self._x.size, :j] = tall_dot(to_y, self._y.Q[:, :j])

@@ -1,6 +1,6 @@
 """Compiled inner loops (Numba) on plain arrays; imported where they are first used."""
 
-from genelin.kernels.products import cross_times, finish, pair_times, times
+from genelin.kernels.products import cross_times, dense_moment, finish, pair_times, times
 from genelin.kernels.steps import dense_steps, sparse_steps
 from genelin.kernels.triangular import cholesky_solve, incomplete_cholesky
 from genelin.kernels.updates import advance, dots, shifted_dots, turn
@@ -9,6 +9,7 @@ __all__ = [
     "advance",
     "cholesky_solve",
     "cross_times",
+    "dense_moment",
     "dense_steps",
     "dots",
     "finish",

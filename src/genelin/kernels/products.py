@@ -10,7 +10,7 @@ from genelin.kernels.compiled import balanced, compiled, inlined, threads, zeros
 from genelin.kernels.lanes import add_product, at, fetch, load, store, zeros
 from genelin.threads import equal, in_threads
 
-__all__ = ["cross_times", "finish", "pair_times", "times"]
+__all__ = ["cross_times", "dense_moment", "finish", "pair_times", "times"]
 
 AHEAD = 16  # entries between asking for a row of a block and using it
 FAR = 2**22  # bytes of blocks whose rows are asked for: smaller ones stay near the processor
@@ -102,6 +102,17 @@ def _cross_times(xd, xi, xp, yd, yi, yp, V, shift, weights, out, total, first, l
 
 
 @compiled
+def _moment(xd, xi, xp, yd, yi, yp, weights, out, first, last):
+    """Add Σ ωᵢxᵢyᵢᵀ over rows first … last − 1 to the dense block `out`."""
+    for i in range(first, last):
+        weight = weights[i] if len(weights) else 1.0
+        for x in range(xp[i], xp[i + 1]):
+            j, factor = at(xi, x), weight * at(xd, x)
+            for y in range(yp[i], yp[i + 1]):
+                out[j, at(yi, y)] += factor * at(yd, y)
+
+
+@compiled
 def _pair_times(
     xd, xi, xp, yd, yi, yp, Px, Py, own, other, shift, weights, out, total, first, last
 ):
@@ -187,6 +198,19 @@ def cross_times(X: Any, Y: Any, V: Any, shift: Any = None, weights: Any = None) 
     for other in others:
         in_threads(_add_rows, [(product, other, *span) for span in equal(d, len(ranges))])
     return product, totals.sum(axis=0)
+
+
+def dense_moment(X: Any, Y: Any, weights: Any = None) -> Any:
+    """XᵀΩY of sparse rows as a dense array, in double precision."""
+    ranges = balanced(X.indptr, _parts(X.nnz + Y.nnz, 1))
+    outs = [np.zeros((X.shape[1], Y.shape[1])) for _ in ranges]
+    weights = np.empty(0) if weights is None else weights.astype(np.float64, copy=False)
+    arrays = (*_arrays(X), *_arrays(Y), weights)
+    in_threads(_moment, [(*arrays, outs[t], *span) for t, span in enumerate(ranges)])
+    moment, *others = outs
+    for other in others:
+        moment += other
+    return moment
 
 
 def pair_times(

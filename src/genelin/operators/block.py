@@ -127,7 +127,11 @@ class OffDiagonal(Operator):
         return OffDiagonal(self.cross.on_rows(rows))
 
     def _apply(self, V: Block) -> Block:
-        return np.vstack(self.cross.both(*np.split(V, [self.cross.shape[0]])))
+        return np.vstack(self.halves(*np.split(V, [self.cross.shape[0]])))
+
+    def halves(self, Vx: Block, Vy: Block) -> tuple[Block, Block]:
+        """S_xy·Vy and S_xyᵀ·Vx, each in memory of its own."""
+        return self.cross.both(Vx, Vy)
 
     def pencil_product(self, B: Operator) -> PencilProduct | None:
         """θB − A where both stream through the same sparse rows."""

@@ -291,7 +291,9 @@ class Cross(Operator):
         """Through the rows: sparse ones in a sweep for either half, others in blocks for both."""
         columns, task = max(Ux.shape[1], Uy.shape[1]), BothTimes(Ux, Uy, *self._means)
         to_x, to_y = self.x.summed(task, self.y, columns)
-        return to_x / self.x.n, to_y / self.x.n
+        to_x /= self.x.n
+        to_y /= self.x.n
+        return to_x, to_y
 
     def _multiply(self, Ux: Block, Uy: Block) -> tuple[Block, Block]:
         """By the formed matrix."""

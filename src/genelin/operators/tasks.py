@@ -25,6 +25,7 @@ __all__ = [
 ]
 
 MOMENT_BLOCK = 2**22  # numbers of dense rows whose moment is one product: 32 MB
+MOST_DENSE = 2**21  # entries of a moment of sparse rows that is added up as a dense one
 MOST_MOMENTS = 2**24  # numbers of all moments where every thread has its own: 128 MB
 
 
@@ -49,9 +50,18 @@ class CrossTimes(Task):
         whole = in_one_sweep(part.x, part.other, U.shape[1])
         out: Block | None = None
         for x, y in part.blocks(U.shape[1], self.x_mean, self.y_mean, whole):
-            product = cross_times(x, y, U)
-            out = product if out is None else np.add(out, product, out=out)
-        return (np.zeros((part.x.shape[1], U.shape[1]), U.dtype) if out is None else out,)
+            out = _added(out, cross_times(x, y, U))
+        return (_or_zeros(out, part.x, U),)
+
+
+def _added(total: Block | None, product: Block) -> Block:
+    """The sum, in the memory of `total`; its first term is taken as it is."""
+    return product if total is None else np.add(total, product, out=total)
+
+
+def _or_zeros(total: Block | None, X: Any, U: Block) -> Block:
+    """The sum, or what it is without any term."""
+    return np.zeros((X.shape[1], U.shape[1]), U.dtype) if total is None else total
 
 
 @dataclass(frozen=True)
@@ -75,16 +85,15 @@ class BothTimes(Task):
         """Both products with the rows of one part."""
         Ux, Uy = self.Ux, self.Uy
         columns = max(Ux.shape[1], Uy.shape[1])
-        dtype = np.result_type(Ux, Uy)
-        to_x = np.zeros((part.x.shape[1], Uy.shape[1]), dtype)
-        to_y = np.zeros((part.other.shape[1], Ux.shape[1]), dtype)
+        to_x: Block | None = None
+        to_y: Block | None = None
         whole = in_one_sweep(part.x, part.other, columns)
         for x, y in part.blocks(columns, self.x_mean, self.y_mean, whole):
             if Uy.shape[1]:
-                to_x += cross_times(x, y, Uy)
+                to_x = _added(to_x, cross_times(x, y, Uy))
             if Ux.shape[1]:
-                to_y += cross_times(y, x, Ux)
-        return to_x, to_y
+                to_y = _added(to_y, cross_times(y, x, Ux))
+        return _or_zeros(to_x, part.x, Uy), _or_zeros(to_y, part.other, Ux)
 
 
 @dataclass(frozen=True)
@@ -151,12 +160,22 @@ class SparseMoment(Task):
     """
 
     def __call__(self, part: Part) -> tuple[Any, ...]:
-        """The moment of one part."""
+        """The moment of one part; the pairs of a small one are added up where they belong."""
+        if _is_small(part.x, part.other):
+            from genelin.kernels import dense_moment
+
+            return (sparse.csr_array(dense_moment(part.x, part.other, part.weights)),)
         X = part.x.astype(np.float64, copy=False)
         if part.weights is not None:
             by_entry = np.repeat(part.weights, np.diff(X.indptr))
             X = sparse.csr_array((X.data * by_entry, X.indices, X.indptr), shape=X.shape)
         return ((X.T @ part.other).tocsr(),)
+
+
+def _is_small(X: Any, Y: Any) -> bool:
+    """Whether XᵀY has room near the processor, and about every entry of it has a term."""
+    size, pairs = X.shape[1] * Y.shape[1], np.diff(X.indptr) @ np.diff(Y.indptr)
+    return bool(X.format == Y.format == "csr" and size <= min(MOST_DENSE, pairs))
 
 
 @dataclass(frozen=True)
