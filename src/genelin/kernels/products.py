@@ -14,6 +14,7 @@ __all__ = ["cross_times", "dense_moment", "finish", "pair_times", "times"]
 
 AHEAD = 16  # entries between asking for a row of a block and using it
 FAR = 2**22  # bytes of blocks whose rows are asked for: smaller ones stay near the processor
+MOST_MOMENTS = 2**24  # numbers of all moments where every thread has its own: 128 MB
 LANES16, LANES8, LANES4, LANES1 = ((0,) * width for width in (16, 8, 4, 1))
 
 
@@ -107,7 +108,7 @@ def _moment(xd, xi, xp, yd, yi, yp, weights, out, first, last):
     for i in range(first, last):
         weight = weights[i] if len(weights) else 1.0
         for x in range(xp[i], xp[i + 1]):
-            j, factor = at(xi, x), weight * at(xd, x)
+            j, factor = at(xi, x), at(xd, x) * weight
             for y in range(yp[i], yp[i + 1]):
                 out[j, at(yi, y)] += factor * at(yd, y)
 
@@ -184,10 +185,8 @@ def cross_times(X: Any, Y: Any, V: Any, shift: Any = None, weights: Any = None) 
     V = np.ascontiguousarray(V)
     d, k = X.shape[1], V.shape[1]
     ranges = balanced(Y.indptr, _parts(X.nnz + Y.nnz, k))
-    outs, totals = (
-        [zeros_in_line((d, k), V.dtype) for _ in ranges],
-        np.zeros((len(ranges), k), V.dtype),
-    )
+    outs = [zeros_in_line((d, k), V.dtype) for _ in ranges]
+    totals = np.zeros((len(ranges), k), V.dtype)
     shift = np.empty(0, V.dtype) if shift is None else shift.astype(V.dtype)
     weights = np.empty(0, V.dtype) if weights is None else weights.astype(V.dtype, copy=False)
     arrays = (*_arrays(X), *_arrays(Y), V, shift, weights)
@@ -202,7 +201,8 @@ def cross_times(X: Any, Y: Any, V: Any, shift: Any = None, weights: Any = None) 
 
 def dense_moment(X: Any, Y: Any, weights: Any = None) -> Any:
     """XᵀΩY of sparse rows as a dense array, in double precision."""
-    ranges = balanced(X.indptr, _parts(X.nnz + Y.nnz, 1))
+    size = max(X.shape[1] * Y.shape[1], 1)
+    ranges = balanced(X.indptr, max(1, min(_parts(X.nnz + Y.nnz, 1), MOST_MOMENTS // size)))
     outs = [np.zeros((X.shape[1], Y.shape[1])) for _ in ranges]
     weights = np.empty(0) if weights is None else weights.astype(np.float64, copy=False)
     arrays = (*_arrays(X), *_arrays(Y), weights)
