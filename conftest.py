@@ -1,9 +1,13 @@
-"""Run the blocks of the README and the documentation as tests: Python, and `$ genelin …`."""
+"""Run the blocks of the README and the documentation as tests: Python, and `$ genelin …`.
+
+Compiled kernels that are kept on disk are dropped where they may be stale.
+"""
 
 import os
 import shlex
 from contextlib import chdir
 from doctest import ELLIPSIS, NORMALIZE_WHITESPACE
+from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 from sybil import Sybil
@@ -38,3 +42,17 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("genelin")
+
+
+def pytest_configure(config):
+    """Drop cached kernels if any source is newer than they are.
+
+    Numba looks at the file of a kernel only, not at those of functions that are compiled into it.
+    """
+    if hasattr(config, "workerinput"):
+        return
+    folder = Path(__file__).parent / "src" / "genelin" / "kernels"
+    newest = max(path.stat().st_mtime for path in folder.glob("*.py"))
+    cached = [path for path in folder.glob("__pycache__/*.nb[ci]") if path.stat().st_mtime < newest]
+    for path in cached:
+        path.unlink()

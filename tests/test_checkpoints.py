@@ -25,8 +25,8 @@ from genelin import (
     top_k_cca,
 )
 from genelin.baselines import AppGrad, MomentumALS, StochasticAppGrad
-from genelin.datasets import two_view_gaussian
-from genelin.eigen import davidson, start
+from genelin.datasets import sparse_topics, two_view_gaussian
+from genelin.eigen import correction, davidson, start
 from genelin.io import Checkpoint, checkpoint, load_archive, save_archive
 from genelin.linalg import sin_theta
 from test_chunked import InParts
@@ -138,6 +138,23 @@ def test_large_spaces_are_kept_by_their_best_pairs(tmp_path, monkeypatch):
         _, arrays = load_archive(Checkpoint(tmp_path / name).path, "genelin.checkpoint", 1)
         assert arrays["state.W"].shape[1] == Davidson.width(3)
         assert_same(solve(checkpoint=tmp_path / name, resume=True, **settings), solve(**settings))
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_spaces_in_single_precision_resume(late, tmp_path, monkeypatch):
+    """Interrupted before and after double precision takes over."""
+    monkeypatch.setattr(correction, "LONG", 0.0)  # work that is long enough for it
+    data = sparse_topics(20_000, 600, rng=0)
+
+    def solve(**settings):
+        method = Davidson(reduction=0.5)
+        return top_k_cca(*data, 8, reg=1e-3, center=False, tol=1e-9, method=method, **settings)
+
+    expected = solve()
+    interrupted(solve, tmp_path, at=len(expected.trace) - 1 if late else 2)
+    _, arrays = load_archive(Checkpoint(tmp_path).path, "genelin.checkpoint", 1)
+    assert arrays["state.x"].dtype == (np.float64 if late else np.float32)
+    assert_same(solve(checkpoint=tmp_path, resume=True), expected)
 
 
 def test_sparse_views_of_deficient_rank_resume(tmp_path, monkeypatch):

@@ -12,8 +12,22 @@ from scipy import sparse
 from scipy.linalg import eigh
 from scipy.sparse.linalg import LinearOperator
 
-from genelin import Davidson, Dense, Pencil, TwoView, measures, solvers, top_k, top_k_cca
+from genelin import (
+    Davidson,
+    Dense,
+    Pencil,
+    TwoView,
+    datasets,
+    measures,
+    solvers,
+    top_k,
+    top_k_cca,
+)
+from genelin.eigen import correction
+from genelin.eigen.basis import Products, RitzBasis
+from genelin.eigen.davidson import _Run
 from genelin.eigen.planner import OrDense, best_route
+from genelin.eigen.referee import Gap, Referee
 from genelin.eigen.whitened import WhitenedSVD, is_diagonal
 from genelin.errors import ConvergenceWarning
 from genelin.linalg import order, sin_theta
@@ -311,3 +325,99 @@ def test_streamed_views_of_deficient_rank(center: bool) -> None:
         assert len(again.trace) == 1
     with pytest.raises(ValueError, match="35 features of X"):
         top_k_cca(X, sparse.csr_array(Y), **settings, method=Davidson(start=np.ones((9, 2))))
+
+
+# --- Spaces in single precision -------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def words() -> tuple[sparse.csr_array, sparse.csr_array]:
+    """Sparse views without a tie among their first correlations."""
+    X, Y = datasets.sparse_topics(20_000, 600, rng=0)
+    return sparse.csr_array(X), sparse.csr_array(Y)
+
+
+@pytest.fixture
+def precisions(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether the space of every iteration was in single precision, which is for long work only."""
+    monkeypatch.setattr(correction, "LONG", 0.0)
+    seen: list[bool] = []
+    verdict = _Run._verdict
+
+    def noted(self: _Run, *args: object) -> Status | None:
+        seen.append(self.single)
+        return verdict(self, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(_Run, "_verdict", noted)
+    return seen
+
+
+@pytest.mark.parametrize("tol", [1e-2, 1e-5, 1e-11])
+@pytest.mark.parametrize("settings", [{}, {"center": True, "scale": True}, {"form": False}])
+def test_a_space_in_single_precision_reaches_any_tolerance(words, precisions, tol, settings):
+    settings = {"reg": 1e-3, "center": False} | settings
+    found = top_k_cca(*words, 8, **settings, tol=tol, method=Davidson())
+    assert precisions[0]
+    assert precisions[-1] == (tol == 1e-2)
+    assert found.converged
+    exact = top_k_cca(*words, 9, **settings, method=Dense())
+    np.testing.assert_allclose(found.correlations, exact.correlations[:8], atol=max(tol**2, 1e-12))
+    assert found.residuals.max() <= tol
+    problem = TwoView(*words, **{name: value for name, value in settings.items() if name != "form"})
+    for W, S in ((found.x_weights, problem.S_x), (found.y_weights, problem.S_y)):
+        np.testing.assert_allclose(W.T @ (S @ W), np.eye(8), atol=1e-12)
+    sines = (
+        sin_theta(found.x_weights, exact.x_weights[:, :8], problem.S_x),
+        sin_theta(found.y_weights, exact.y_weights[:, :8], problem.S_y),
+    )
+    assert max(sines) <= found.sin_theta_bound
+
+
+def test_rounding_that_is_in_the_way_ends_single_precision(words, precisions):
+    """Ill-conditioned: residuals in the B⁻¹-norm end far above what single precision promises."""
+    X = sparse.csr_array(
+        sparse.hstack(
+            [words[0], words[0] @ sparse.random_array((600, 40), density=0.2, rng=RNG(0)).tocsr()]
+        )
+    )
+    found = top_k_cca(X, words[1], 8, reg=1e-9, center=False, tol=1e-7, method=Davidson())
+    exact = top_k_cca(X, words[1], 8, reg=1e-9, center=False, method=Dense())
+    assert precisions[0]
+    assert not precisions[-1]
+    assert found.converged
+    np.testing.assert_allclose(found.correlations, exact.correlations, atol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_units_of_the_data_do_not_matter_in_single_precision(words, precisions, scale):
+    X, Y = words
+    plain = top_k_cca(X, Y, 5, reg=1e-3, center=False, tol=1e-8, method=Davidson())
+    reg = (1e-3 * scale**2, 1e-3)
+    scaled = top_k_cca(X * scale, Y, 5, reg=reg, center=False, tol=1e-8, method=Davidson())
+    assert precisions[0]
+    assert scaled.converged
+    np.testing.assert_allclose(scaled.correlations, plain.correlations, atol=1e-12)
+
+
+def test_deficient_views_are_solved_in_double_precision(words, precisions):
+    X = sparse.csr_array(sparse.hstack([words[0], words[0][:, :3]]))
+    with pytest.warns(UserWarning, match="rank-deficient"):
+        found = top_k_cca(X, words[1], 5, center=False, tol=1e-8, form=False, method=Davidson())
+    assert not any(precisions)
+    assert found.converged
+
+
+# --- Gaps -----------------------------------------------------------------------------------------
+
+
+def test_a_gap_with_one_more_eigenvalue_in_it_is_narrowed() -> None:
+    """The search ended at 1.0 and has overlooked 1.7."""
+    A = np.diag([2.0, 1.7, *np.linspace(1.0, -1.0, 20)])
+    problem, cg = Pencil(A, which="LA"), solvers.CG()
+    W = np.eye(22, 1)
+    basis = RitzBasis(Products(W, A @ W, W), np.array([2.0]))
+    gap = Gap(1.0, 0.01, 1e-4, 1e-6, W, np.array([1e-4]), np.zeros(1), 0.0)
+    found = Referee(problem, cg, cg.init(problem.B)).counted(gap, basis)
+    assert found.certified
+    assert 0.1 < found.surely < 0.3
+    assert 1e-4 / 0.3 <= found.sine <= 1e-3

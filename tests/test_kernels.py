@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from threadpoolctl import ThreadpoolController
 
 from genelin import kernels
 from genelin.kernels import compiled
@@ -18,7 +19,7 @@ from genelin.linalg.tall import tall_dot, tall_times
 from genelin.operators import BlockDiagonal, Cross, Gram, Identity, OffDiagonal, as_operator
 from genelin.operators.parts import Part
 from genelin.operators.tasks import SparseMoment
-from genelin.threads import equal, one_blas_thread
+from genelin.threads import at_most, equal, one_blas_thread
 
 
 def rows_of(
@@ -139,6 +140,29 @@ def test_vector_work_of_conjugate_gradients() -> None:
     kernels.turn(P, Z, step)
     for found, wanted in ((C, new_C), (R, new_R), (P, new_P)):
         np.testing.assert_allclose(found, wanted, atol=1e-12)
+
+
+def test_limits_of_blas_end_with_the_last_who_asked_for_one() -> None:
+    """Threads enter and leave in any order; the least limit holds meanwhile."""
+    outer, inner, last = at_most(3), one_blas_thread(), at_most(2)
+    with ThreadpoolController().limit(limits=4, user_api="blas"):
+        if _blas_now() < 4:
+            pytest.skip("this BLAS has fewer than four threads")
+        outer.__enter__()
+        inner.__enter__()
+        assert _blas_now() == 1
+        outer.__exit__(None, None, None)
+        assert _blas_now() == 1
+        last.__enter__()
+        inner.__exit__(None, None, None)
+        assert _blas_now() == 2
+        last.__exit__(None, None, None)
+        assert _blas_now() == 4
+
+
+def _blas_now() -> int:
+    pools = ThreadpoolController().select(user_api="blas").info()
+    return max(int(pool["num_threads"]) for pool in pools)
 
 
 def test_tall_products_in_pieces() -> None:

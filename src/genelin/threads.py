@@ -14,7 +14,8 @@ __all__ = ["at_most", "blas_threads", "equal", "in_threads", "kernel_limit", "on
 
 _here = threading.local()  # `limit` of kernels that this thread calls
 _lock = threading.Lock()
-_blas: dict[str, Any] = {"inside": 0, "limits": None}  # threads under a limit, and what it replaced
+_limits: list[int] = []  # of BLAS, by all who work under one at the moment
+_before: list[int] = []  # threads of every BLAS before the first of them
 
 
 @cache
@@ -34,8 +35,34 @@ def one_blas_thread() -> AbstractContextManager[Any]:
     ...     float(np.ones(2) @ np.ones(2))
     2.0
     """
-    limits: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
-    return limits
+    return _blas_at_most(1)
+
+
+@contextmanager
+def _blas_at_most(count: int) -> Iterator[None]:
+    """So many threads of BLAS at most, in the whole process.
+
+    Threads that work side by side enter and leave in any order: the least of their limits holds,
+    and the last one to leave restores what was before.
+    """
+    libraries = _controller().select(user_api="blas").lib_controllers
+    with _lock:
+        if not _limits:
+            _before[:] = [library.num_threads for library in libraries]
+        _limits.append(count)
+        _hold(libraries)
+    try:
+        yield
+    finally:
+        with _lock:
+            _limits.remove(count)
+            _hold(libraries)
+
+
+def _hold(libraries: list[Any]) -> None:
+    """Give every BLAS the threads that it had, or fewer where there are limits."""
+    for library, threads in zip(libraries, _before, strict=True):
+        library.set_num_threads(min([threads, *_limits]))
 
 
 def blas_threads() -> int:
@@ -101,9 +128,6 @@ def kernel_limit(most: int) -> int:
 def at_most(count: int) -> Iterator[None]:
     """So many threads at most: for kernels that this thread calls, and for BLAS in this process.
 
-    Threads that work side by side enter and leave in any order. BLAS has one limit for all of
-    them: the first one sets it, the last one restores what was before.
-
     Examples
     --------
     >>> with at_most(3), at_most(5):
@@ -112,25 +136,11 @@ def at_most(count: int) -> Iterator[None]:
     """
     before = getattr(_here, "limit", None)
     _here.limit = count if before is None else min(before, count)
-    with _lock:
-        if _blas["inside"] == 0:
-            _blas["limits"] = _narrowed(count)
-        _blas["inside"] += 1
     try:
-        yield
+        with _blas_at_most(count):
+            yield
     finally:
         if before is None:
             del _here.limit
         else:
             _here.limit = before
-        with _lock:
-            _blas["inside"] -= 1
-            if _blas["inside"] == 0 and _blas["limits"] is not None:
-                _blas["limits"].restore_original_limits()
-
-
-def _narrowed(count: int) -> Any:
-    """Limit BLAS where it has more threads; None where it does not."""
-    pools = _controller().select(user_api="blas")
-    wide = any(pool["num_threads"] > count for pool in pools.info())
-    return pools.limit(limits=count) if wide else None

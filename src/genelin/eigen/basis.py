@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import qr, svd
 
 from genelin.linalg import Which, column_dots, orthonormalise, rayleigh_ritz
 from genelin.linalg.columns import Block, Vector
+from genelin.linalg.tall import by_rows
 from genelin.problems import Pencil
+from genelin.room import empty
 from genelin.solvers import CG
 
 __all__ = [
@@ -69,10 +72,17 @@ class RitzBasis:
         """B @ W."""
         return self.products.BV
 
-    @property
+    @cached_property
     def residual(self) -> Block:
         """AW − BWΘ."""
-        return self.AW - self.BW * self.theta
+        R: Block = empty(self.AW.shape)
+
+        def piece(rows: slice) -> None:
+            np.multiply(self.BW[rows], self.theta, out=R[rows])
+            np.subtract(self.AW[rows], R[rows], out=R[rows])
+
+        by_rows(piece, len(R), R.size)
+        return R
 
     @property
     def arrays(self) -> dict[str, Block]:

@@ -10,8 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genelin.eigen.basis import RitzBasis
-from genelin.linalg.columns import Block, Vector
-from genelin.linalg.tall import subtract_product, tall_dot, tall_times
+from genelin.linalg.columns import Block, Vector, column_norms
+from genelin.linalg.tall import (
+    put_columns,
+    stacked,
+    subtract_product,
+    tall_dot,
+    tall_times,
+    with_columns,
+)
 from genelin.operators import Operator
 from genelin.operators.base import PencilProduct
 from genelin.problems import Pencil
@@ -40,25 +47,26 @@ class Correctors:
     inverse : M⁻¹ ≈ B⁻¹, the preconditioner.
     columns : of a block, about: short work is done in float64, without kernels of its own that
         would have to be compiled first.
+
+    Attributes
+    ----------
+    low : A and B in float32, where they are used.
     """
 
     def __init__(self, pencil: Pencil, inverse: Inverse, columns: int) -> None:
-        low_A: Operator | None = None
-        low_B: Operator | None = None
         long = columns * (pencil.A.flops + pencil.B.flops) > LONG
-        if long:
-            low_A, low_B = pencil.A.lowered(), pencil.B.lowered()
+        self.low = _lowered(pencil) if long else None
         self._inverse = inverse
-        self._A, self._B = pencil.A, pencil.B
-        self._dtype: np.dtype[Any] = np.dtype(np.float64)
-        if low_A is not None and low_B is not None:
-            self._A, self._B, self._dtype = low_A, low_B, np.dtype(np.float32)
+        self._A, self._B = pencil.operators if self.low is None else self.low
+        self._dtype: np.dtype[Any] = np.dtype(np.float64 if self.low is None else np.float32)
+        self._whole = 1 if self.low is None else 8
         self._at_once = self._A.pencil_product(self._B) if long else None
 
-    def plain(self, R: Block, enough: float, steps: int) -> Correction:
-        """T ≈ B⁻¹R: what one warm-started step of GenELin adds to WΓ."""
-        ones = np.ones(R.shape[1])
-        return self._conjugate_gradients(_Shift(None, self._B, ones, ones), None, R, enough, steps)
+    def plain(self, R: Block, columns: Positions, enough: float, steps: int) -> Correction:
+        """T ≈ B⁻¹R for some columns: what one warm-started step of GenELin adds to WΓ."""
+        ones = np.ones(len(columns))
+        shift = _Shift(None, self._B, ones, ones)
+        return self._conjugate_gradients(shift, None, (R, columns), enough, steps)
 
     def shifted(
         self, basis: RitzBasis, columns: Positions, sign: Vector, enough: float, steps: int
@@ -68,46 +76,66 @@ class Correctors:
         On that complement s(θB − A) is positive definite once W is good; a column that meets
         negative curvature before stops where it is.
         """
-        theta, R = basis.theta[columns], basis.residual[:, columns]
-        shift = _Shift(self._A, self._B, theta, sign, self._at_once)
+        shift = _Shift(self._A, self._B, basis.theta[columns], sign, self._at_once)
         outside = _Outside(basis.BW, self._inverse, self._dtype)
-        return self._conjugate_gradients(shift, outside, R, enough, steps)
+        return self._conjugate_gradients(shift, outside, (basis.residual, columns), enough, steps)
 
     def _conjugate_gradients(
-        self, shift: _Shift, outside: _Outside | None, R0: Block, enough: float, steps: int
+        self,
+        shift: _Shift,
+        outside: _Outside | None,
+        right: tuple[Block, Positions],
+        enough: float,
+        steps: int,
     ) -> Correction:
+        """One solve for all columns; one that is done stays in its block until that can shrink."""
         from genelin.kernels import advance, dots, turn
 
         def precondition(R: Block) -> Block:
             Z = np.ascontiguousarray(self._inverse(R), dtype=R.dtype)
-            Z = Z.copy() if np.may_share_memory(Z, R) else Z
+            Z = stacked(Z) if np.may_share_memory(Z, R) else Z
             return Z if outside is None else outside.project(Z, R)
 
-        scale = np.maximum(np.abs(R0).max(axis=0), 1e-300)
-        R = np.ascontiguousarray(R0 / scale, dtype=self._dtype)
+        R0, chosen = right
+        scale = np.maximum(column_norms(R0)[chosen], 1e-300)
+        going = np.arange(self._filled_up(len(chosen))) < len(chosen)
+        columns = np.where(going, np.arange(len(going)), 0)  # of T, for those of the block
+        R = with_columns(R0, chosen[columns], going / scale[columns], self._dtype)
         P = precondition(R)
-        T = P.copy()  # what a column is left with that meets negative curvature at once
+        T = with_columns(P, np.arange(len(chosen)))  # for those that meet negative curvature first
         C, rz = np.zeros_like(R), dots(R, P)
         floor = (10 * np.finfo(self._dtype).eps) ** 2 * rz  # beyond it there is only rounding
-        gained, columns, t = np.zeros_like(rz), np.arange(R.shape[1]), 0
-        while t < steps and len(columns):
+        gained, t = np.zeros_like(rz), 0
+        while t < steps and going.any():
             KP, curvature = shift.apply(P, columns)
             t += 1
-            upward = (curvature > 0) & (rz > 0)
+            upward = going & (curvature > 0) & (rz > 0)
             step = np.divide(rz, curvature, out=np.zeros_like(rz), where=upward)
             advance(C, R, P, KP, step)
             gained += step * rz
             Z = precondition(R)
             rz, before = dots(R, Z), rz
-            going = upward & (rz > floor) & (t * step * before > enough * gained)
-            ready = (upward | (t > 1)) & (~going | (t == steps))
-            T[:, columns[ready]] = C[:, ready]
-            if not going.all():
-                columns, gained, floor = columns[going], gained[going], floor[going]
-                rz, before = rz[going], before[going]
-                C, R, P, Z = (np.ascontiguousarray(block[:, going]) for block in (C, R, P, Z))
-            turn(P, Z, rz / before)
-        return Correction(T * scale, t)
+            more = upward & (rz > floor) & (t * step * before > enough * gained)
+            ready = going & (upward | (t > 1)) & (~more | (t == steps))
+            put_columns(T, columns[ready], C, np.flatnonzero(ready))
+            going, left = more, self._filled_up(int(more.sum()))
+            if 0 < left < len(going):
+                kept = np.argsort(~going, kind="stable")[:left]
+                columns, gained, floor = columns[kept], gained[kept], floor[kept]
+                rz, before, going = rz[kept], before[kept], going[kept]
+                C, R, P, Z = (with_columns(block, kept) for block in (C, R, P, Z))
+            turn(P, Z, np.divide(rz, before, out=np.zeros_like(rz), where=going))
+        return Correction(with_columns(T, np.arange(len(chosen)), scale, np.float64), t)
+
+    def _filled_up(self, columns: int) -> int:
+        """Columns of a block for so many: kernels of sparse products like whole lines of memory."""
+        return -(-columns // self._whole) * self._whole
+
+
+def _lowered(pencil: Pencil) -> tuple[Operator, Operator] | None:
+    """A and B in single precision, if both are to be had so."""
+    A, B = pencil.A.lowered(), pencil.B.lowered()
+    return None if A is None or B is None else (A, B)
 
 
 class _Shift:

@@ -23,18 +23,22 @@ from genelin.linalg import column_dots
 from genelin.linalg.columns import Block, Vector
 from genelin.problems import Pencil, TwoView
 from genelin.results import CCASolution, EigenSolution, Record, Status, Trace
+from genelin.room import memory_used_again
 from genelin.solvers import CG, as_solver, check_count
 from genelin.threads import one_blas_thread
 
 __all__ = ["Davidson"]
 
-NEAR = 0.1  # relative residual below which corrections aim at the pair and not at B⁻¹A
+NEAR = 0.3  # relative residual below which corrections aim at the pair and not at B⁻¹A
 WINDOW = 8  # outer iterations in which the residual should halve
 PATIENCE = 40  # outer iterations without one per cent of progress
 CLEAR = 0.2  # residual of the pair behind the k-th, against their distance, that tells it well
 TRIES = 6  # verifications that may send the iteration back
 MOST_KEPT = 2**28  # bytes of a space that is kept whole in a checkpoint
-KEPT = ("effort", "steps", "inner", "recent", "distrust", "best", "since", "tries")  # of a run
+SINGLE = 1e-3  # tolerance that a space in single precision may reach
+FINE = 1e-4  # relative residual at which one in double precision takes over for a smaller one
+STUCK = 3  # outer iterations without progress after which it takes over too
+KEPT = ("effort", "steps", "inner", "recent", "distrust", "best", "since", "tries", "single")
 
 
 @dataclass(frozen=True)
@@ -74,8 +78,8 @@ class Davidson:
     """
 
     solver: Any = CG()  # noqa: RUF009 - frozen
-    reduction: float = 0.2
-    steps: int = 20
+    reduction: float = 0.1
+    steps: int = 40
     blocks: int = 10
     keep: int = 3
     max_iter: int = 1000
@@ -122,8 +126,20 @@ class Davidson:
     ) -> EigenSolution | CCASolution:
         """Solve `problem` for k pairs."""
         rng = np.random.default_rng(rng)
-        if isinstance(problem, TwoView):
-            return self._solve_views(problem, k, tol, rng, callback, journal)
+        with memory_used_again():
+            if isinstance(problem, TwoView):
+                return self._solve_views(problem, k, tol, rng, callback, journal)
+            return self._solve_pencil(problem, k, tol, rng, callback, journal)
+
+    def _solve_pencil(
+        self,
+        problem: Pencil,
+        k: int,
+        tol: float,
+        rng: np.random.Generator,
+        callback: Callback | None,
+        journal: Journal,
+    ) -> EigenSolution:
         meter = Meter(problem.data_size)
         pencil = meter.metered(problem)
         space = SearchSpace(pencil, self.blocks * self.width(k))
@@ -224,6 +240,10 @@ class _Run:
         self.correctors = (
             None if self.inverse is None else Correctors(pencil, self.inverse, self.width)
         )
+        low = None if self.correctors is None else self.correctors.low
+        self.single = self.split and not semidefinite and low is not None
+        if self.single:
+            self.space = SplitSpace(pencil, space.most, low)
         self.records: list[Record] = []
         self.effort, self.steps, self.recent = settings.reduction, settings.steps, list[float]()
         self.distrust, self.best, self.since, self.tries = 2.0, np.inf, 0, 0
@@ -239,30 +259,18 @@ class _Run:
         """With directions to begin with, or None in the middle of an iteration, before a solve."""
         while True:
             grown = 0 if Z is None else self.space.expand(Z)
-            basis = self.space.ritz(min(self.width, self.space.size))
-            R = basis.residual
-            T, estimates = self._estimated(R)
+            basis, T, estimates = self._best()
             reason = None if Z is None else self._verdict(basis, estimates, grown)
             if reason is Status.MAX_ITERATIONS and self._spent:
                 return self._given_up(basis, reason)
             if reason is not None:
-                checked = self._fresh(basis.head(self.k + 1))
-                bounds, E = self.referee.verified(checked, self._enough(checked))
-                pairs, residuals = checked.head(self.k), bounds[: self.k]
-                good = bool(residuals.max() <= self.tol * largest(pairs.theta))
-                if good or reason is not Status.CONVERGED or self.tries >= TRIES:
-                    gap = self._gap(basis, checked, bounds)
-                    missed = good and gap.missed and self.tries < TRIES
-                    if not missed:
-                        status = self._ending(reason, good, gap)
-                        trace = Trace(self.records)
-                        return Outcome(pairs, residuals, gap, status, trace, self.referee)
-                    E = gap.vectors
-                self._doubt(residuals, estimates)
-                Z = E
+                found = self._examined(basis, estimates, reason)
+                if isinstance(found, Outcome):
+                    return found
+                Z = found
             elif T is None:
                 self.journal.keep(self._state(basis))
-                Z = self._corrected(basis, R, estimates)
+                Z = self._corrected(basis, estimates)
             else:
                 Z = T
             full = self.space.size + Z.shape[1] > self.space.most
@@ -271,6 +279,33 @@ class _Run:
                     self.space.restart(min(self.settings.keep * self.width, self.space.size))
                 if full or reason is not None or T is not None:  # else it was kept before the solve
                     self.journal.keep(self._state(basis, Z))
+
+    def _best(self) -> tuple[RitzBasis, Block | None, Vector]:
+        """The best pairs of the space, B⁻¹R where it is known, and estimates of the residuals."""
+        basis = self.space.ritz(min(self.width, self.space.size))
+        T, estimates = self._estimated(basis.residual)
+        if not self._too_coarse(basis, estimates):
+            return basis, T, estimates
+        self._sharpen()
+        return self._best()
+
+    def _examined(self, basis: RitzBasis, estimates: Vector, reason: Status) -> Outcome | Block:
+        """What the referee makes of the pairs: the end, or directions to go on with."""
+        checked = self._fresh(basis.head(self.k + 1))
+        bounds, E = self.referee.verified(checked, self._enough(checked))
+        pairs, residuals = checked.head(self.k), bounds[: self.k]
+        good = bool(residuals.max() <= self.tol * largest(pairs.theta))
+        if self.single and not good and reason in (Status.CONVERGED, Status.STAGNATED):
+            self._sharpen()
+            return E
+        if good or reason is not Status.CONVERGED or self.tries >= TRIES:
+            gap = self._gap(basis, checked, bounds)
+            if not (good and gap.missed and self.tries < TRIES):
+                status, trace = self._ending(reason, good, gap), Trace(self.records)
+                return Outcome(pairs, residuals, gap, status, trace, self.referee)
+            E = gap.vectors
+        self._doubt(residuals, estimates)
+        return E
 
     def _state(self, basis: RitzBasis, Z: Block | None = None) -> State:
         """The space, or its best pairs where it is large, and what comes next, if that is known."""
@@ -287,6 +322,8 @@ class _Run:
             setattr(self, name, left.numbers[name])
         self.records = list(left.trace)
         self.meter.carry(left.cost)
+        if self.split and not self.single:
+            self.space = SplitSpace(self.pencil, self.space.most)
         if "W" in left.arrays:
             self.space.expand(left.arrays["W"])
         else:
@@ -301,7 +338,7 @@ class _Run:
         """The end of the budget: nothing is left to verify residuals with."""
         pairs = basis.head(self.k)
         unknown = np.full(len(pairs.theta), np.inf)
-        gap = Gap(0.0, np.inf, np.inf, 0.0, basis.W[:, :0], np.inf)
+        gap = Gap(0.0, np.inf, np.inf, 0.0, basis.W[:, :0], unknown, unknown, np.inf)
         return Outcome(pairs, unknown, gap, reason, Trace(self.records), self.referee)
 
     def _start(self, given: Any) -> Block:
@@ -323,8 +360,9 @@ class _Run:
         decrease = np.maximum(column_dots(T, R + left), 0.0)
         return T, np.sqrt(decrease / (1.0 - delta))
 
-    def _corrected(self, basis: RitzBasis, R: Block, estimates: Vector) -> Block:
+    def _corrected(self, basis: RitzBasis, estimates: Vector) -> Block:
         """Directions for the next expansion, by a solver with M⁻¹."""
+        R = basis.residual
         assert self.correctors is not None  # others have corrected as they estimated
         relative = self.distrust * estimates / largest(basis.theta)
         todo = np.flatnonzero(relative[: self.k] > self.tol)
@@ -332,14 +370,14 @@ class _Run:
             return R[:, :0]
         if relative[: self.k].max() > NEAR:
             todo = np.flatnonzero(relative > self.tol)
-            found = self.correctors.plain(R[:, todo], self.effort, self._allowed(len(todo)))
+            found = self.correctors.plain(R, todo, self.effort, self._allowed(len(todo)))
         else:
             todo = np.concatenate([todo, self._blurred_guard(basis, estimates)])
             sign = _signs(basis.theta[todo], self.pencil.which)
             steps = self._allowed(2 * len(todo))
             found = self.correctors.shifted(basis, todo, sign, self.effort, steps)
         self.inner = found.steps
-        return found.directions.astype(np.float64, copy=False)
+        return found.directions
 
     def _blurred_guard(self, basis: RitzBasis, estimates: Vector) -> NDArray[np.intp]:
         """The pair behind the k-th, as long as it cannot tell yet how wide the gap is."""
@@ -386,8 +424,25 @@ class _Run:
 
     def _fresh(self, pairs: RitzBasis) -> RitzBasis:
         """The same vectors with products computed anew."""
+        if self.single:
+            exact = SplitSpace(self.pencil, len(pairs.theta))
+            exact.expand(pairs.W)
+            return exact.ritz(len(pairs.theta))
         W = np.ascontiguousarray(pairs.W)
         return RitzBasis(Products(W, self.pencil.A @ W, self.pencil.B @ W), pairs.theta)
+
+    def _too_coarse(self, basis: RitzBasis, estimates: Vector) -> bool:
+        """Whether rounding of a space in single precision could be in the way from here on."""
+        relative = self.distrust * float(estimates[: self.k].max()) / largest(basis.theta)
+        return self.single and ((relative < FINE and self.tol < SINGLE) or self.since >= STUCK)
+
+    def _sharpen(self) -> None:
+        """The best pairs of a space in single precision begin one in double precision."""
+        W, most = self.space.ritz(min(self.width, self.space.size)).W, self.space.most
+        del self.space  # its memory is used again
+        self.space, self.single = SplitSpace(self.pencil, most), False
+        self.space.expand(W)
+        self.best, self.since = np.inf, 0
 
     def _doubt(self, residuals: Vector, estimates: Vector) -> None:
         """The referee saw more than the estimates: scale them up."""
@@ -418,15 +473,19 @@ class _Run:
 
     def _gap(self, basis: RitzBasis, checked: RitzBasis, bounds: Vector) -> Gap:
         """What comes next: the first guard where it is good enough, else what a search finds."""
-        k, theta = self.k, basis.theta
+        k, theta = self.k, checked.theta
         pairs, residuals, distance = checked.head(k), bounds[:k], self._distance(theta)
         uncertainty = float(np.linalg.norm(residuals)) * (np.sqrt(2.0) if self.split else 1.0)
         uncertainty += ROUNDING * largest(theta)
         certain = distance > 10 * uncertainty and np.isfinite(uncertainty)
         if certain and bounds[k] <= CLEAR * distance:
             scales = uncertainty, 1e-6 * largest(theta)
-            error = self.referee.error(pairs, residuals) * (np.sqrt(2.0) if self.split else 1.0)
-            gap = Gap(distance, float(bounds[k]), *scales, checked.W[:, k:], error)
+            both = float(np.sqrt(2.0)) if self.split else 1.0
+            sizes = magnitudes(pairs.theta, self.pencil.which)
+            errors = both * residuals, sizes - sizes.min()
+            rounding = both * self.referee.rounding(pairs, residuals)
+            vectors = checked.W[:, k:]
+            gap = Gap(distance, float(bounds[k]), *scales, vectors, *errors, rounding)
             return gap if self.split else self.referee.counted(gap, pairs)
         guards = basis.W[:, k : k + 3]
         steps = 60 if distance > 1e-2 * largest(theta) else 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import overload
 
@@ -18,8 +19,11 @@ from genelin.linalg.columns import EPS, Block, Vector
 from genelin.operators import Counter, Operator
 from genelin.problems import Pencil, TwoView
 from genelin.results import CCASolution, EigenSolution, Status, Trace
+from genelin.threads import one_blas_thread
 
 __all__ = ["Dense", "sine_bound", "status_of"]
+
+FEW = 800  # features up to which threads of BLAS wait for each other longer than they help
 
 
 @dataclass(frozen=True)
@@ -63,9 +67,11 @@ class Dense:
         callback: Callback | None = None,
     ) -> EigenSolution | CCASolution:
         """Solve `problem` for k pairs; nothing is random, and there is nothing to call back."""
-        if isinstance(problem, TwoView):
-            return _dense_cca(problem, k, tol)
-        return _dense_pencil(problem, k, tol)
+        d = max(problem.splits) if isinstance(problem, TwoView) else problem.d
+        with one_blas_thread() if d <= FEW else nullcontext():
+            if isinstance(problem, TwoView):
+                return _dense_cca(problem, k, tol)
+            return _dense_pencil(problem, k, tol)
 
 
 def _dense_pencil(problem: Pencil, k: int, tol: float) -> EigenSolution:

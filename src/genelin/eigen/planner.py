@@ -44,7 +44,7 @@ __all__ = [
 
 OPAQUE = 256  # size up to which operators without entries are multiplied out at once
 OUTER = 20  # outer iterations that `Davidson` needs, as a rule
-STEPS = Davidson.steps  # and steps of each of its solves where B is not known to be easy
+STEPS = 20  # and steps of each of its solves where B is not known to be easy
 SPARE = 0.8  # part of the free memory that a route may take
 GUESS = 2.0**0.5  # how far off a guess may be: of the outer iterations, of the steps of solves
 UPDATED = 120.0  # bytes of memory that a step of a solve goes through for every number of a block
@@ -223,7 +223,8 @@ def trial_steps(problem: Pencil | TwoView) -> int | None:
     inverse = cg.approximate_inverse(cg.init(pencil.B))
     if inverse is None:
         return STEPS
-    return Correctors(pencil, inverse, 2).plain(pencil.A @ W, Davidson.reduction, STEPS).steps
+    both, correctors = np.arange(2), Correctors(pencil, inverse, 2)
+    return correctors.plain(pencil.A @ W, both, Davidson.reduction, STEPS).steps
 
 
 def _ranked(routes: list[Route], guesses: int = 2) -> tuple[Route, ...]:

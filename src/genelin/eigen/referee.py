@@ -18,6 +18,8 @@ from genelin.solvers import CG, LinearSolver
 __all__ = ["Gap", "Referee"]
 
 NOISE = 30  # units of rounding in an entry of a residual
+SUMMED = 4  # the same, of the sum of the magnitudes of its terms
+HALVINGS = 10  # of a gap in which eigenvalues were counted
 STARTS = 8  # random vectors with which the search for the next pair begins
 
 
@@ -32,7 +34,9 @@ class Gap:
     uncertainty : of the k pairs themselves, their residuals and rounding.
     resolution : the distance below which pairs are called equal, however loose the tolerance.
     vectors : the leading Ritz vectors of the complement.
-    error : of the k pairs, with the rounding of their residuals: what `sine` divides by the gap.
+    residuals : of the k pairs, which `sine` divides by their gaps.
+    ahead : how far each of them is ahead of the k-th: its own gap is wider by that.
+    rounding : what may be hidden in all residuals together.
     certified : whether exactly k eigenvalues were counted beyond the gap.
     """
 
@@ -41,7 +45,9 @@ class Gap:
     uncertainty: float
     resolution: float
     vectors: Block
-    error: float
+    residuals: Vector
+    ahead: Vector
+    rounding: float
     certified: bool = False
 
     @property
@@ -56,12 +62,15 @@ class Gap:
 
     @property
     def sine(self) -> float:
-        """Bound on sin θ, ‖R‖ / gap (Davis & Kahan); 1 where no gap could be shown.
+        """Bound on sin θ, ‖r‖ / gap of every pair (Davis & Kahan); 1 where no gap could be shown.
 
         The Ritz value is within its residual of an eigenvalue; a fifth of the gap is kept back for
         one above it that the search has not told apart yet.
         """
-        return min(self.error / self.surely, 1.0) if self.surely > 0 else 1.0
+        if not self.surely > 0:
+            return 1.0
+        shares = self.residuals / (self.surely + self.ahead)
+        return min(float(np.linalg.norm(shares)) + self.rounding / self.surely, 1.0)
 
     @property
     def surely(self) -> float:
@@ -129,11 +138,12 @@ class Referee:
         sizes = magnitudes(basis.theta, self.pencil.which)
         largest = float(np.abs(basis.theta).max())
         uncertainty = float(np.linalg.norm(residuals)) + ROUNDING * largest
-        scales, error = (uncertainty, 1e-6 * largest), self.error(basis, residuals)
+        scales = uncertainty, 1e-6 * largest
+        errors, rounding = (residuals, sizes - sizes.min()), self.rounding(basis, residuals)
         if k == d:
-            return Gap(np.inf, 0.0, *scales, basis.W[:, :0], error, certified=True)
+            return Gap(np.inf, 0.0, *scales, basis.W[:, :0], *errors, rounding, certified=True)
         if not np.isfinite(uncertainty):
-            return Gap(0.0, np.inf, *scales, basis.W[:, :0], error)
+            return Gap(0.0, np.inf, *scales, basis.W[:, :0], *errors, rounding)
         start = start_block(self.pencil, STARTS, rng)
         if seen is not None:
             start = np.hstack([seen, start[:, : max(STARTS - seen.shape[1], 2)]])
@@ -144,19 +154,19 @@ class Referee:
             distances = sizes[-1] - leading
             nearest = int(distances.argmin())
             distance, norm = float(distances[nearest]), float(norms[nearest])
-            found = Gap(distance, norm, *scales, vectors, error)
+            found = Gap(distance, norm, *scales, vectors, *errors, rounding)
             settled = np.all(norms <= distances / 50) or found.none
             if settled or search.size >= d - k or not search.expand(E, BE):
                 break
         return self.counted(found, basis)
 
-    def error(self, basis: RitzBasis, residuals: Vector) -> float:
-        """‖R‖ in the B⁻¹-norm, and what rounding may have hidden of it.
+    def rounding(self, basis: RitzBasis, residuals: Vector) -> float:
+        """What rounding may have hidden of ‖R‖ in the B⁻¹-norm.
 
-        Rounding is bounded through the preconditioner; without one it is taken to grow in that norm
+        It is bounded through the preconditioner; without one it is taken to grow in that norm
         as the residual itself does.
         """
-        noise = NOISE * EPS * (np.abs(basis.AW) + np.abs(basis.BW * basis.theta))
+        noise = self._noise(basis)
         solver, state = self._trusted
         inverse, lowest = solver.approximate_inverse(state), solver.lowest(state)
         if inverse is not None and lowest > 0:
@@ -164,18 +174,34 @@ class Referee:
         else:
             lengths = np.maximum(column_norms(basis.residual), column_norms(noise) / NOISE)
             hidden = column_norms(noise) * residuals / np.maximum(lengths, 1e-300)
-        return float(np.linalg.norm(residuals) + np.linalg.norm(hidden))
+        return float(np.linalg.norm(hidden))
+
+    def _noise(self, basis: RitzBasis) -> Block:
+        """Rounding in the entries of a residual: of |A||W| and |B||W||θ|, where d is small.
+
+        Elsewhere it is taken from AW and BW themselves, more of it as terms may have cancelled.
+        """
+        W, theta = np.abs(basis.W), np.abs(basis.theta)
+        entries = [operator.entries() for operator in self.pencil.operators if len(W) <= SMALL]
+        parts = [np.abs(part.dense()) @ W for part in entries if part is not None]
+        noise: Block = NOISE * EPS * (np.abs(basis.AW) + np.abs(basis.BW) * theta)
+        return SUMMED * EPS * (parts[0] + parts[1] * theta) if len(parts) == 2 else noise
 
     def counted(self, gap: Gap, basis: RitzBasis) -> Gap:
-        """The gap, certified where the entries of a small pencil allow to count eigenvalues."""
+        """The gap, certified where the entries of a small pencil allow to count eigenvalues.
+
+        Where more than k were counted, the search has overlooked one: a narrower gap is tried.
+        """
         if self.pencil.d > SMALL or not 0 < gap.surely < np.inf:
             return gap
         sizes = magnitudes(basis.theta, self.pencil.which)
-        beyond = count_beyond(self.pencil, float(sizes.min()) - gap.surely)
-        if beyond is None:
-            return gap
-        if beyond == len(sizes):
-            return replace(gap, certified=True)
+        for _ in range(HALVINGS):
+            beyond = count_beyond(self.pencil, float(sizes.min()) - gap.surely)
+            if beyond is None:
+                return gap
+            if beyond == len(sizes):
+                return replace(gap, certified=True)
+            gap = replace(gap, distance=(gap.distance + gap.residual) / 2)
         return replace(gap, distance=min(gap.distance, 0.0))  # one was missed, close to the k-th
 
 

@@ -12,14 +12,22 @@ from genelin.eigen.basis import Products, RitzBasis
 from genelin.linalg import column_norms, rayleigh_ritz
 from genelin.linalg.columns import Block, Vector
 from genelin.linalg.orthonormal import sweep
-from genelin.linalg.tall import subtract_product, tall_dot, tall_times
+from genelin.linalg.tall import (
+    by_rows,
+    subtract_product,
+    tall_dot,
+    tall_times,
+    with_columns,
+)
 from genelin.operators import Operator
 from genelin.problems import Pencil
+from genelin.room import empty
 
 __all__ = ["SearchSpace", "Space", "SplitSpace"]
 
-ORTHOGONAL = 1e-12  # overlap with the basis that is let pass
-NEW = 1e-9  # part of a direction that must be left outside the basis to be worth adding
+ORTHOGONAL = {8: 1e-12, 4: 1e-6}  # overlap with the basis that is let pass, by bytes of a number
+NEARLY = {8: 1e-6, 4: 1e-3}  # overlap that one more subtraction removes
+NEW = {8: 1e-9, 4: 1e-4}  # part of a direction that must be outside the basis to be worth adding
 
 
 class Space(Protocol):
@@ -57,17 +65,31 @@ class Space(Protocol):
         ...
 
 
-def _room(rows: int, columns: int) -> Block:
-    """Memory for a block that grows by columns: those that are never filled are never touched."""
-    return np.empty((columns, rows)).T
+def _room(rows: int, columns: int, dtype: Any = np.float64) -> Block:
+    """Memory for a block that grows by columns: those that are never filled are never touched.
+
+    Single precision takes the first half of what double precision would, which a space in double
+    precision can take over after it.
+    """
+    numbers = empty((columns * rows,)).view(dtype)[: columns * rows]
+    return numbers.reshape(columns, rows).T  # type: ignore[no-any-return]
+
+
+def _put(block: Block, columns: slice, Z: Block) -> None:
+    """Write columns of a block, which lie far apart in Z."""
+
+    def piece(rows: slice) -> None:
+        block[rows, columns] = Z[rows]
+
+    by_rows(piece, len(Z), Z.size)
 
 
 class Basis:
-    """Q with QᵀBQ = I, beside BQ, in memory that is taken once."""
+    """Q with QᵀBQ = I, beside BQ, in memory that is taken once and in the precision of B."""
 
     def __init__(self, B: Operator, room: int) -> None:
         self.B, self.size = B, 0
-        self._Q, self._BQ = _room(B.shape[0], room), _room(B.shape[0], room)
+        self._Q, self._BQ = (_room(B.shape[0], room, B.dtype) for _ in range(2))
 
     @property
     def Q(self) -> Block:
@@ -82,9 +104,12 @@ class Basis:
     def add(self, Z: Block) -> Block:
         """Append an orthonormal basis of what Z holds beyond Q, and return it."""
         lengths = column_norms(Z)
-        Z = Z[:, lengths > 0] / lengths[lengths > 0]
+        longer = np.flatnonzero(lengths > 0)
+        bytes_each = self._Q.itemsize
+        Z = with_columns(Z, longer, 1.0 / lengths[longer], self.B.dtype)
         subtract_product(Z, self.Q, tall_dot(self.BQ, Z))
-        Z = Z[:, column_norms(Z) > NEW]
+        new = column_norms(Z) > NEW[bytes_each]
+        Z = Z if new.all() else with_columns(Z, np.flatnonzero(new))
         BZ = self.B @ Z
         for _ in range(4):
             if not Z.shape[1]:
@@ -92,17 +117,18 @@ class Basis:
             Z, BZ, weakest = sweep(Z, BZ)
             overlap = tall_dot(self.Q, BZ)
             largest = np.abs(overlap).max(initial=0.0)
-            if largest > ORTHOGONAL:
+            if largest > ORTHOGONAL[bytes_each]:
                 subtract_product(Z, self.Q, overlap)
                 subtract_product(BZ, self.BQ, overlap)
             if largest > 1e-3 or weakest < 1e-4:
                 BZ = self.B @ Z
-            if weakest > 0.1 and largest < 1e-6:
+            if weakest > 0.1 and largest < NEARLY[bytes_each]:
                 break
         Z, BZ = Z[:, : self._Q.shape[1] - self.size], BZ[:, : self._Q.shape[1] - self.size]
-        new = slice(self.size, self.size + Z.shape[1])
-        self._Q[:, new], self._BQ[:, new] = Z, BZ
-        self.size = new.stop
+        added = slice(self.size, self.size + Z.shape[1])
+        _put(self._Q, added, Z)
+        _put(self._BQ, added, BZ)
+        self.size = added.stop
         return Z
 
     def rotate(self, U: Block) -> None:
@@ -130,7 +156,7 @@ class SearchSpace:
         old, added = self.size, self._basis.add(Z)
         new = slice(old, self.size)
         if added.shape[1]:
-            self._AQ[:, new] = self._pencil.A @ added
+            _put(self._AQ, new, self._pencil.A @ added)
             corner = tall_dot(self._basis.Q, self._AQ[:, new])
             self._H[: self.size, new], self._H[new, : self.size] = corner, corner.T
         return int(added.shape[1])
@@ -169,16 +195,21 @@ class SplitSpace:
     """One basis for each view, S_x- and S_y-orthonormal, and H = Q_xᵀS_xyQ_y.
 
     Its singular values are the correlations: k columns do, where the block pair needs 2k for ±σ.
-    Vectors of the pencil are (x; y) stacked; those of a pair are (φ; ψ)/√2.
+    Vectors of the pencil are (x; y) stacked; those of a pair are (φ; ψ)/√2. With `low`, A and B in
+    single precision, so is all that is kept: half the memory and half the work, for a residual of
+    1e-5 or so. Pairs are told in double precision.
     """
 
-    def __init__(self, pencil: Pencil, room: int) -> None:
-        self._pencil = pencil
-        blocks = pencil.B.diagonal_blocks
+    def __init__(
+        self, pencil: Pencil, room: int, low: tuple[Operator, Operator] | None = None
+    ) -> None:
+        self._pencil, self.single = pencil, low is not None
+        A, B = pencil.operators if low is None else low
+        self._A, blocks = A, B.diagonal_blocks
         self._cut = int(blocks[0].shape[0])
         self.most = min(room, max(block.shape[0] for block in blocks))
         self._x, self._y = (Basis(block, min(room, block.shape[0])) for block in blocks)
-        self._to_x, self._to_y = (_room(block.shape[0], self.most) for block in blocks)
+        self._to_x, self._to_y = (_room(b.shape[0], self.most, B.dtype) for b in blocks)
         self._H = np.zeros((self.most, self.most))
 
     @property
@@ -191,8 +222,9 @@ class SplitSpace:
         i, j = self._x.size, self._y.size
         x, y = self._x.add(Z[: self._cut]), self._y.add(Z[self._cut :])
         if x.shape[1] or y.shape[1]:
-            to_x, to_y = self._pencil.A.halves(x, y)
-            self._to_x[:, j : self._y.size], self._to_y[:, i : self._x.size] = to_x, to_y
+            to_x, to_y = self._A.halves(x, y)
+            _put(self._to_x, slice(j, self._y.size), to_x)
+            _put(self._to_y, slice(i, self._x.size), to_y)
             self._H[: self._x.size, j : self._y.size] = tall_dot(self._x.Q, to_x)
             self._H[i : self._x.size, :j] = tall_dot(to_y, self._y.Q[:, :j])
         return int(x.shape[1] + y.shape[1])
@@ -236,7 +268,8 @@ class SplitSpace:
 
 def _stacked(upper: Block, U: Block, lower: Block, V: Block) -> Block:
     """[upper·U; lower·V]."""
-    cut, out = len(upper), np.empty((len(upper) + len(lower), U.shape[1]))
+    cut = len(upper)
+    out: Block = empty((cut + len(lower), U.shape[1]))
     tall_times(upper, U, out=out[:cut])
     tall_times(lower, V, out=out[cut:])
     return out

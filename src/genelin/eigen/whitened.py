@@ -18,6 +18,7 @@ from genelin.linalg.columns import Vector
 from genelin.operators import Counter
 from genelin.problems import TwoView
 from genelin.results import CCASolution
+from genelin.threads import one_blas_thread
 
 __all__ = ["WhitenedSVD", "is_diagonal"]
 
@@ -63,7 +64,8 @@ class WhitenedSVD:
             return Davidson()(problem, k, tol, rng, callback, journal)
         try:
             counted = _counted(scaled, meter.counter, min(max(2 * k + 3, 20), smaller - 1))
-            U, sigma, Vt = svds(counted, k + 1, v0=rng.standard_normal(smaller))
+            with one_blas_thread():  # many would wait for each other on such short vectors
+                U, sigma, Vt = svds(counted, k + 1, v0=rng.standard_normal(smaller))
         except ArpackError:
             return Davidson()(problem, k, tol, rng, callback, journal)
         falling = np.argsort(-sigma)

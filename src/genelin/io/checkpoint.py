@@ -288,15 +288,15 @@ def uninterrupted() -> Iterator[None]:
 
     Examples
     --------
-    >>> done = []
+    >>> done, before = [], signal.signal(signal.SIGINT, signal.default_int_handler)
     >>> try:
     ...     with uninterrupted():
     ...         signal.raise_signal(signal.SIGINT)
     ...         done.append("work")
     ... except KeyboardInterrupt:
     ...     done.append("interrupt")
-    >>> done
-    ['work', 'interrupt']
+    >>> done, signal.signal(signal.SIGINT, before) is signal.default_int_handler
+    (['work', 'interrupt'], True)
     """
     handler = signal.getsignal(signal.SIGINT)
     in_main = threading.current_thread() is threading.main_thread()

@@ -1,6 +1,13 @@
 """Compiled inner loops (Numba) on plain arrays; imported where they are first used."""
 
-from genelin.kernels.products import cross_times, dense_moment, finish, pair_times, times
+from genelin.kernels.products import (
+    cross_times,
+    dense_moment,
+    finish,
+    outs_for,
+    pair_times,
+    times,
+)
 from genelin.kernels.steps import dense_steps, sparse_steps
 from genelin.kernels.triangular import cholesky_solve, incomplete_cholesky
 from genelin.kernels.updates import advance, dots, shifted_dots, turn
@@ -14,6 +21,7 @@ __all__ = [
     "dots",
     "finish",
     "incomplete_cholesky",
+    "outs_for",
     "pair_times",
     "shifted_dots",
     "sparse_steps",

@@ -11,9 +11,7 @@ from numba import get_num_threads, njit
 
 from genelin.threads import kernel_limit
 
-__all__ = ["balanced", "compiled", "exactly", "inlined", "threads", "zeros_in_line"]
-
-LINE = 64  # bytes that memory is read by
+__all__ = ["balanced", "compiled", "exactly", "inlined", "threads"]
 
 LOOSELY = {"reassoc", "contract", "arcp", "nsz"}
 
@@ -54,11 +52,3 @@ def balanced(indptr: Any, parts: int) -> list[tuple[int, int]]:
     cuts = np.searchsorted(indptr, np.linspace(0, indptr[-1], parts + 1))
     cuts[0], cuts[-1] = 0, len(indptr) - 1
     return list(pairwise(cuts.tolist()))
-
-
-def zeros_in_line(shape: tuple[int, ...], dtype: Any = np.float64) -> Any:
-    """An array of zeros that begins at a line of memory: rows then lie on as few as can be."""
-    size, kind = int(np.prod(shape)), np.dtype(dtype)
-    numbers = np.zeros(size + LINE // kind.itemsize, kind)
-    first = -numbers.ctypes.data % LINE // kind.itemsize
-    return numbers[first : first + size].reshape(shape)

@@ -6,16 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from genelin.kernels.compiled import balanced, compiled, inlined, threads, zeros_in_line
+from genelin.kernels.compiled import balanced, compiled, inlined, threads
 from genelin.kernels.lanes import add_product, at, fetch, load, store, zeros
+from genelin.room import LINE, empty, in_line
 from genelin.threads import equal, in_threads
 
-__all__ = ["cross_times", "dense_moment", "finish", "pair_times", "times"]
+__all__ = ["cross_times", "dense_moment", "finish", "outs_for", "pair_times", "times"]
 
+FULL = 4  # columns that are worked on together, at least
 AHEAD = 16  # entries between asking for a row of a block and using it
 FAR = 2**22  # bytes of blocks whose rows are asked for: smaller ones stay near the processor
 MOST_MOMENTS = 2**24  # numbers of all moments where every thread has its own: 128 MB
-LANES16, LANES8, LANES4, LANES1 = ((0,) * width for width in (16, 8, 4, 1))
+LANES16, LANES8, LANES4 = ((0,) * width for width in (16, 8, 4))
 
 
 @inlined
@@ -28,16 +30,14 @@ def _part_times(data, indices, low, high, V, q, lanes, T, i):
 
 @inlined
 def _row_times(data, indices, low, high, V, T, i):
-    """Row i of T is the row of X between low and high, times V."""
+    """Row i of T is the row of X between low and high, times V, whose columns come by fours."""
     k = V.shape[1]
     for q in range(0, k - 15, 16):
         _part_times(data, indices, low, high, V, q, LANES16, T, i)
     for q in range(k - k % 16, k - 7, 8):
         _part_times(data, indices, low, high, V, q, LANES8, T, i)
-    for q in range(k - k % 8, k - 3, 4):
+    for q in range(k - k % 8, k, 4):
         _part_times(data, indices, low, high, V, q, LANES4, T, i)
-    for q in range(k - k % 4, k):
-        _part_times(data, indices, low, high, V, q, LANES1, T, i)
 
 
 @compiled
@@ -63,25 +63,25 @@ def _row_spread(data, indices, low, high, T, i, out):
         _part_spread(data, indices, low, high, T, i, q, LANES16, out)
     for q in range(k - k % 16, k - 7, 8):
         _part_spread(data, indices, low, high, T, i, q, LANES8, out)
-    for q in range(k - k % 8, k - 3, 4):
+    for q in range(k - k % 8, k, 4):
         _part_spread(data, indices, low, high, T, i, q, LANES4, out)
-    for q in range(k - k % 4, k):
-        _part_spread(data, indices, low, high, T, i, q, LANES1, out)
 
 
 @inlined
 def _ask(indices, low, high, last, V):
     """Fetch the rows of V that are needed a few entries later."""
+    line = LINE // V.itemsize
     for entry in range(low, high):
         ahead = at(indices, min(entry + AHEAD, last))
-        for q in range(0, V.shape[1], 8):
+        for q in range(0, V.shape[1], line):
             fetch(V, ahead, q)
 
 
 @compiled
 def _cross_times(xd, xi, xp, yd, yi, yp, V, shift, weights, out, total, first, last):
-    """Add Σ ωᵢxᵢ(yᵢᵀV − shift) over rows first … last − 1 to `out`, and the sum of brackets."""
+    """`out` is Σ ωᵢxᵢ(yᵢᵀV − shift) over rows first … last − 1; brackets are summed in `total`."""
     k = V.shape[1]
+    out[:] = 0
     T = np.empty((1, k), V.dtype)
     x_last, y_last = max(xp[last] - 1, 0), max(yp[last] - 1, 0)
     far = (V.size + out.size) * V.itemsize > FAR
@@ -119,8 +119,8 @@ def _pair_times(
 ):
     """`out` is [Σ ωᵢxᵢ(a·u + c·v); Σ ωᵢyᵢ(b·v + c·u)], u = xᵢᵀPx, v = yᵢᵀPy.
 
-    (a, b) are the rows of `own`, c is `other`; u and v are less `shift`, and the brackets are
-    summed in `total`.
+    (a, b) are the rows of `own`, c is `other`; u and v are less `shift` if there is one, and then
+    the brackets are summed in `total`.
     """
     k = Px.shape[1]
     out_x, out_y = out[: len(Px)], out[len(Px) :]
@@ -136,25 +136,32 @@ def _pair_times(
             _ask(yi, yp[i], yp[i + 1], y_last, out_y)
         _row_times(xd, xi, xp[i], xp[i + 1], Px, T, 0)
         _row_times(yd, yi, yp[i], yp[i + 1], Py, T, 1)
+        if len(shift):
+            for q in range(k):
+                T[0, q] -= shift[0, q]
+                T[1, q] -= shift[1, q]
         for q in range(k):
-            u, v = T[0, q] - shift[0, q], T[1, q] - shift[1, q]
+            u, v = T[0, q], T[1, q]
             T[0, q] = own[0, q] * u + other[q] * v
             T[1, q] = own[1, q] * v + other[q] * u
-            if len(weights):
+        if len(weights):
+            for q in range(k):
                 T[0, q] *= weights[i]
                 T[1, q] *= weights[i]
-            total[0, q] += T[0, q]
-            total[1, q] += T[1, q]
+        if len(shift):
+            for q in range(k):
+                total[0, q] += T[0, q]
+                total[1, q] += T[1, q]
         _row_spread(xd, xi, xp[i], xp[i + 1], T, 0, out_x)
         _row_spread(yd, yi, yp[i], yp[i + 1], T, 1, out_y)
 
 
 @compiled
-def _add_rows(total, other, first, last):
-    """Add `other` to `total`, in rows first … last − 1."""
+def _sum_rows(one, other, total, first, last):
+    """Total = one + other in rows first … last − 1, as far as it has columns."""
     for i in range(first, last):
         for q in range(total.shape[1]):
-            total[i, q] += other[i, q]
+            total[i, q] = one[i, q] + other[i, q]
 
 
 def _parts(stored, k):
@@ -167,14 +174,57 @@ def _arrays(X: Any) -> tuple[Any, Any, Any]:
     return tuple(map(np.ascontiguousarray, (X.data, X.indices, X.indptr)))  # type: ignore[return-value]
 
 
+def _filled_up(V: Any) -> Any:
+    """V by rows, with zeros for columns beyond a multiple of four: two take as long as eight.
+
+    Rows that fill lines of memory begin at one: a row across lines takes as long as two rows.
+    """
+    (d, k), wide = V.shape, -(-V.shape[1] // FULL) * FULL
+    fills_lines = wide * V.itemsize % LINE == 0
+    if k == wide and V.flags.c_contiguous and (in_line(V) or not fills_lines):
+        return V
+    out = empty((d, wide), V.dtype)
+
+    def fill(first: int, last: int) -> None:
+        out[first:last, :k] = V[first:last]
+        out[first:last, k:] = 0
+
+    in_threads(fill, equal(d, _parts(V.size, 1)))
+    return out
+
+
+def outs_for(parts: int, shape: tuple[int, int], dtype: Any) -> Any:
+    """Room for a product of this shape by each of some threads, (threads, rows, columns).
+
+    There are a few rows more than asked for, so that all products begin at a line of memory.
+    """
+    rows, columns = shape
+    return empty((parts, -(-rows // LINE) * LINE, columns), dtype)
+
+
 def times(X: Any, V: Any) -> Any:
     """X @ V for CSR X, rows shared out among threads."""
-    V = np.ascontiguousarray(V)
-    out = np.empty((X.shape[0], V.shape[1]), V.dtype)
+    k, V = V.shape[1], _filled_up(V)
+    out = empty((X.shape[0], V.shape[1]), V.dtype)
     ranges = balanced(X.indptr, _parts(X.nnz, V.shape[1]))
     arrays = (*_arrays(X), V, out)
     in_threads(_times, [(*arrays, *span) for span in ranges])
-    return out
+    return _summed([out], k)
+
+
+def _summed(outs: list[Any], columns: int) -> Any:
+    """The sum of products of all threads, without columns that filled them up."""
+    one, *others = outs
+    total = one if one.shape[1] == columns else empty((len(one), columns), one.dtype)
+    spans = equal(len(one), _parts(one.size, 1))
+    if total is not one and not others:
+        in_threads(
+            lambda first, last: np.copyto(total[first:last], one[first:last, :columns]), spans
+        )
+    for other in others:
+        in_threads(_sum_rows, [(one, other, total, *span) for span in spans])
+        one = total
+    return total
 
 
 def cross_times(X: Any, Y: Any, V: Any, shift: Any = None, weights: Any = None) -> tuple[Any, Any]:
@@ -182,21 +232,18 @@ def cross_times(X: Any, Y: Any, V: Any, shift: Any = None, weights: Any = None) 
 
     The sums are zero without a shift, where they are not needed.
     """
-    V = np.ascontiguousarray(V)
-    d, k = X.shape[1], V.shape[1]
+    k, V = V.shape[1], _filled_up(V)
+    d, wide = X.shape[1], V.shape[1]
     ranges = balanced(Y.indptr, _parts(X.nnz + Y.nnz, k))
-    outs = [zeros_in_line((d, k), V.dtype) for _ in ranges]
-    totals = np.zeros((len(ranges), k), V.dtype)
-    shift = np.empty(0, V.dtype) if shift is None else shift.astype(V.dtype)
+    outs = [empty((d, wide), V.dtype) for _ in ranges]
+    totals = np.zeros((len(ranges), wide), V.dtype)
+    shift = np.empty(0, V.dtype) if shift is None else np.pad(shift.astype(V.dtype), (0, wide - k))
     weights = np.empty(0, V.dtype) if weights is None else weights.astype(V.dtype, copy=False)
     arrays = (*_arrays(X), *_arrays(Y), V, shift, weights)
     in_threads(
         _cross_times, [(*arrays, outs[t], totals[t], *span) for t, span in enumerate(ranges)]
     )
-    product, *others = outs
-    for other in others:
-        in_threads(_add_rows, [(product, other, *span) for span in equal(d, len(ranges))])
-    return product, totals.sum(axis=0)
+    return _summed(outs, k), totals.sum(axis=0)[:k]
 
 
 def dense_moment(X: Any, Y: Any, weights: Any = None) -> Any:
@@ -219,17 +266,19 @@ def pair_times(
     """[XᵀX·Px·a + XᵀY·Py·c; YᵀY·Py·b + YᵀX·Px·c] in one sweep over the rows of both.
 
     P is [Px; Py]; a and b are the rows of `own` and c is `other`, one number a column. XPx and YPy
-    are less the rows of `shift`; rows count by their `weights` (None: alike). The product is the
-    sum of `outs`, (threads, d, columns), which are overwritten; what was spread, summed over rows,
-    is returned.
+    are less the rows of `shift`, if it has any; rows count by their `weights` (None: alike). The
+    product is the sum of `outs` from `outs_for`, which are overwritten; what was spread, summed
+    over rows, is returned, zeros without a shift. Columns come by fours, and are fastest by eights.
     """
-    cut, k = X.shape[1], P.shape[1]
+    cut, (d, k) = X.shape[1], P.shape
+    if k % FULL:
+        raise ValueError(f"P has {k} columns: fill it up to a multiple of {FULL}")
     totals = np.zeros((len(outs), 2, k), P.dtype)
     weights = np.empty(0, P.dtype) if weights is None else weights.astype(P.dtype, copy=False)
     P = np.ascontiguousarray(P)
     views = (*_arrays(X), *_arrays(Y), P[:cut], P[cut:])
     spans = [
-        (*views, own, other, shift, weights, outs[t], totals[t], *span)
+        (*views, own, other, shift, weights, outs[t, :d], totals[t], *span)
         for t, span in enumerate(balanced(X.indptr, len(outs)))
     ]
     in_threads(_pair_times, spans)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from genelin.kernels.compiled import compiled, inlined, zeros_in_line
+from genelin.kernels.compiled import compiled, inlined
 from genelin.kernels.lanes import (
     add_product,
     at,
@@ -21,6 +21,7 @@ from genelin.kernels.lanes import (
     store,
     zeros,
 )
+from genelin.room import empty
 
 __all__ = ["dense_steps", "sparse_steps"]
 
@@ -218,7 +219,8 @@ def _scattered(order: Any) -> bool:
 
 def _beside_zeros(R: Any, width: int) -> Any:
     """[0, R] for `width` columns, of which R may have fewer; a feature begins a line of memory."""
-    GR = zeros_in_line((len(R), 2 * width))
+    GR = empty((len(R), 2 * width))
+    GR[:] = 0
     GR[:, width : width + R.shape[1]] = R
     return GR
 

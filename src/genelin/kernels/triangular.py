@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from genelin.kernels.compiled import compiled, threads
-from genelin.kernels.products import _row_spread, _row_times
+from genelin.kernels.products import FULL, _row_spread, _row_times
+from genelin.room import empty
 from genelin.threads import equal, in_threads
 
 __all__ = ["cholesky_solve", "incomplete_cholesky"]
@@ -52,7 +53,7 @@ def incomplete_cholesky(L: Any, alpha: float) -> bool:
 
 @compiled
 def _solve(data, indices, indptr, Z):
-    """Overwrite Z by (LLᵀ)⁻¹Z."""
+    """Overwrite Z by (LLᵀ)⁻¹Z; its columns come by fours."""
     d, k = Z.shape
     T = np.empty((1, k), Z.dtype)
     for i in range(d):
@@ -70,13 +71,15 @@ def _solve(data, indices, indptr, Z):
 
 def cholesky_solve(data: Any, indices: Any, indptr: Any, R: Any) -> Any:
     """(LLᵀ)⁻¹R for a lower triangle L in CSR with its diagonals last; columns share the threads."""
-    k = R.shape[1]
+    d, k = R.shape
     Z = np.empty_like(R)
 
     def share(first: int, last: int) -> None:
-        part = np.array(R[:, first:last], order="C")
+        columns = last - first
+        part = empty((d, -(-columns // FULL) * FULL), R.dtype)
+        part[:, :columns], part[:, columns:] = R[:, first:last], 0
         _solve(data, indices, indptr, part)
-        Z[:, first:last] = part
+        Z[:, first:last] = part[:, :columns]
 
     in_threads(share, equal(k, max(min(threads(), k // NARROW), 1)))
     return Z

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from genelin.linalg.columns import Block, Vector
+from genelin.linalg.tall import stacked
 from genelin.operators.base import Operator, PencilProduct
 from genelin.operators.covariance import Cross, Gram, Sweep, own_products
 
@@ -44,10 +45,9 @@ class BlockDiagonal(Operator):
         parts = np.split(V, self.splits)
         together = own_products(self.diagonal_blocks, parts)
         if together is not None:
-            return np.vstack(together)
-        return np.vstack(
-            [block @ part for block, part in zip(self.diagonal_blocks, parts, strict=True)]
-        )
+            return stacked(*together)
+        products = (block @ part for block, part in zip(self.diagonal_blocks, parts, strict=True))
+        return stacked(*products)
 
     def diagonal(self) -> Vector | None:
         """The diagonals of the blocks, one after the other."""
@@ -127,7 +127,7 @@ class OffDiagonal(Operator):
         return OffDiagonal(self.cross.on_rows(rows))
 
     def _apply(self, V: Block) -> Block:
-        return np.vstack(self.halves(*np.split(V, [self.cross.shape[0]])))
+        return stacked(*self.halves(*np.split(V, [self.cross.shape[0]])))
 
     def halves(self, Vx: Block, Vy: Block) -> tuple[Block, Block]:
         """S_xy·Vy and S_xyᵀ·Vx, each in memory of its own."""

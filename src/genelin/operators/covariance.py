@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from genelin.linalg.columns import Block, Vector
+from genelin.linalg.tall import by_rows
 from genelin.operators.base import Entries, Operator
 from genelin.operators.chunked import ChunkedRows, paired
 from genelin.operators.convert import as_rows
@@ -119,7 +120,11 @@ class Gram(Operator):
         if self.weight != 1.0:
             out *= self.weight
         if self.reg:
-            out += self.reg * V
+
+            def piece(rows: slice) -> None:
+                out[rows] += self.reg * V[rows]
+
+            by_rows(piece, len(V), V.size)
         return out
 
     def diagonal(self) -> Vector:
@@ -402,7 +407,8 @@ class Sweep:
             for parts, missing in ((cross._means, 0.0), (cross._factors, 1.0))
         )
         self._scaled = any(factors is not None for factors in cross._factors)
-        self._room = np.empty(0, cross.dtype)
+        self._centred = any(mean is not None for mean in cross._means)
+        self._outs = np.empty((0, 0, 0), cross.dtype)
 
     @staticmethod
     def fits(cross: Cross, x: Gram, y: Gram) -> bool:
@@ -414,20 +420,27 @@ class Sweep:
     def __call__(self, P: Block, theta: Vector, sign: Vector) -> tuple[Block, Vector]:
         """The product, which the next call overwrites, and the curvatures pᵀ·s(θB − A)p."""
         from genelin.kernels import finish
+        from genelin.kernels.products import FULL
 
+        k, missing = P.shape[1], -P.shape[1] % FULL
+        if missing:
+            more = ((0, 0), (0, missing))
+            KP, curvature = self(np.pad(P, more), np.pad(theta, more[1]), np.pad(sign, more[1]))
+            return KP[:, :k], curvature[:k]
         cut, n, dtype = self._x.shape[0], self._x.rows.n, self._dtype
         halves, grams = (slice(0, cut), slice(cut, len(P))), (self._x, self._y)
         P = np.ascontiguousarray(P, dtype)
         U = P * self._factors[:, None] if self._scaled else P
         own = np.stack([gram.weight * sign * theta / n for gram in grams]).astype(dtype)
-        shift = np.stack([self._means[half] @ U[half] for half in halves])
+        shifts = [self._means[half] @ U[half] for half in halves] if self._centred else []
+        shift = np.array(shifts, dtype).reshape(-1, P.shape[1])
         task = PairTimes(U, own, (-sign / n).astype(dtype), shift)
         outs, totals = self._summed(task)
         curvature = np.zeros(P.shape[1])
         for half, gram, total in zip(halves, grams, totals, strict=True):
             ridge = (gram.reg * sign * theta).astype(dtype)
             curvature += finish(outs, P, self._means, self._factors, total, ridge, half)
-        return outs[0], curvature
+        return outs[0, : len(P)], curvature
 
     def _summed(self, task: PairTimes) -> tuple[Block, Block]:
         """The product as a sum over the first axis, and its totals."""
@@ -435,17 +448,16 @@ class Sweep:
         if not x.at_hand:
             product, totals = x.summed(task, y, task.U.shape[1])
             return product[None], totals
-        outs = self._outs(task.U.shape)
-        return outs, task.into(outs, Part(0, x.matrix, y.matrix, x.weights))
+        self._outs = self._room(task.U.shape)
+        return self._outs, task.into(self._outs, Part(0, x.matrix, y.matrix, x.weights))
 
-    def _outs(self, shape: tuple[int, ...]) -> Block:
-        """Room for one product a thread."""
+    def _room(self, shape: tuple[int, int]) -> Block:
+        """One product a thread; the last ones where they are of that shape."""
+        from genelin.kernels import outs_for
         from genelin.kernels.compiled import threads
 
-        size = threads() * shape[0] * shape[1]
-        if self._room.size < size:
-            self._room = np.empty(size, self._dtype)
-        return self._room[:size].reshape(threads(), *shape)
+        same = self._outs.shape[0] == threads() and self._outs.shape[2] == shape[1]
+        return self._outs if same else outs_for(threads(), shape, self._dtype)
 
 
 def _streamed(x: Rows, y: Rows, x_mean: Any, y_mean: Any, U: Block) -> Block:

@@ -232,9 +232,9 @@ class PairTimes(Task):
     --------
     >>> import numpy as np
     >>> X = sparse.csr_array(np.eye(1))
-    >>> task = PairTimes(np.ones((2, 1)), np.ones((2, 1)), np.ones(1), np.zeros((2, 1)))
-    >>> [part.tolist() for part in task(Part(0, X, X))]
-    [[[2.0], [2.0]], [[2.0], [2.0]]]
+    >>> task = PairTimes(np.ones((2, 4)), np.ones((2, 4)), np.ones(4), np.zeros((2, 4)))
+    >>> [part[:, 0].tolist() for part in task(Part(0, X, X))]
+    [[2.0, 2.0], [2.0, 2.0]]
     """
 
     U: Block
@@ -244,13 +244,12 @@ class PairTimes(Task):
 
     def __call__(self, part: Part) -> tuple[Any, ...]:
         """Both sums over one part."""
+        from genelin.kernels import outs_for
         from genelin.kernels.compiled import threads
 
-        outs = np.empty((threads(), *self.U.shape), self.U.dtype)
+        outs = outs_for(threads(), self.U.shape, self.U.dtype)
         totals = self.into(outs, part)
-        for other in outs[1:]:
-            outs[0] += other
-        return outs[0], totals
+        return outs[:, : len(self.U)].sum(axis=0), totals
 
     def into(self, outs: Block, part: Part) -> Block:
         """The product as the sum of `outs`, one of each thread; the totals are returned."""

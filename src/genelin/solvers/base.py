@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from genelin.linalg import column_dots
 from genelin.linalg.columns import Block, Vector
+from genelin.linalg.tall import stacked
 from genelin.operators import Operator, as_operator
 from genelin.results import LinearSolution
 
@@ -93,7 +94,7 @@ class LinearSolver(ABC):
 
         def apply(R: Block) -> Block:
             pieces = np.split(R, state.splits)
-            return np.vstack([part(piece) for part, piece in zip(known, pieces, strict=True)])
+            return stacked(*(part(piece) for part, piece in zip(known, pieces, strict=True)))
 
         return apply
 
@@ -142,8 +143,8 @@ class LinearSolver(ABC):
         return Energy(
             bounds=np.sum([part.bounds for part in parts], axis=0),
             met=np.all([part.met for part in parts], axis=0),
-            solution=np.vstack([part.solution for part in parts]),
-            product=np.vstack([part.product for part in parts]),
+            solution=stacked(*(part.solution for part in parts)),
+            product=stacked(*(part.product for part in parts)),
         )
 
     def _energy(self, state: Any, R: Block, enough: float | Vector) -> Energy:

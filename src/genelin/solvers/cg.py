@@ -11,6 +11,7 @@ import numpy as np
 from genelin.errors import not_positive_definite
 from genelin.linalg import column_dots
 from genelin.linalg.columns import EPS, Block, Vector, large
+from genelin.linalg.tall import stacked
 from genelin.operators import Operator
 from genelin.solvers.base import IterativeSolver, Step
 from genelin.solvers.bounds import spectral_bounds
@@ -87,9 +88,10 @@ class CG(IterativeSolver):
     def corrections(self, state: ConjugateState, r0: Block) -> Iterator[Step]:
         """The textbook recurrence, until no column can move; those that are done stand still."""
         B, M = state.operator, state.prepared
-        c, r = np.zeros_like(r0), r0.copy()
+        c, r = stacked(r0), stacked(r0)
+        c[:] = 0
         z = M.apply(r)
-        p, rz = z.copy(), column_dots(r, z)
+        p, rz = stacked(z), column_dots(r, z)
         p_length, rounding = rz, (10 * EPS) ** 2 * rz  # pᵀMp, and where a column is done
         radau = _Radau(state.lower, rz)
         step, compiled = np.ones_like(rz), large(c, r, p)

@@ -9,8 +9,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from genelin.linalg.columns import Block, Vector
+from genelin.linalg.tall import by_rows
 from genelin.operators import Operator
 from genelin.operators.base import Entries
+from genelin.room import empty
 
 __all__ = ["Factors", "Identical", "Jacobi", "Preconditioner", "Prepared", "entries_of", "perron"]
 
@@ -73,7 +75,13 @@ class Jacobi:
         inverse = (1.0 / safe)[:, None]
 
         def apply(R: Block) -> Block:
-            return R * inverse.astype(R.dtype, copy=False)
+            Z, factors = empty(R.shape, R.dtype), inverse.astype(R.dtype, copy=False)
+
+            def piece(rows: slice) -> None:
+                np.multiply(R[rows], factors[rows], out=Z[rows])
+
+            by_rows(piece, len(R), R.size)
+            return Z  # type: ignore[no-any-return]
 
         return Prepared(apply, float(safe.max()))
 
