@@ -237,7 +237,7 @@ def run_dense(folder: Path, gigabytes: float, memory: float) -> list[dict[str, A
         ours = apart(folder, f"dense{route}", memory)
         after = apart(folder, f"numpy{route}", memory)
         plain = (before.per_pass + after.per_pass) / 2
-        work = (before.cpu + after.cpu) / 2 / (ours.cpu / ours.passes)
+        work = (before.cpu + after.cpu) / 2 / (ours.cpu / max(ours.passes, 1.0))
         ratios = {"speed": plain / ours.per_pass, "cpu_speed": work}
         results.append(verdict(ours, "dense") | ratios)
         print(f"  speed per pass against NumPy: {ratios['speed']:.2f} (at least {SPEED}); ", end="")

@@ -64,9 +64,10 @@ def test_a_run_lets_go_of_its_memory_though_a_result_lives_on() -> None:
     assert (kept == 7.0).all()
 
 
-def test_no_more_is_kept_than_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "MOST_FREE", 20 * 2**20)
-    with memory_used_again():
+@pytest.mark.parametrize("name", ["MOST_FREE", "SPARING"])
+def test_no_more_is_kept_than_a_limit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, name, 20 * 2**20)
+    with memory_used_again(sparing=name == "SPARING"):
         tracemalloc.start()
         arrays = [empty(LARGE) for _ in range(6)]
         del arrays

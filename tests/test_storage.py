@@ -22,6 +22,7 @@ from scipy import sparse
 from genelin import CCA, CCALin, datasets, solvers, top_k_cca
 from genelin.errors import DataError
 from genelin.io import convert, open_rows
+from genelin.io.arrays import open_npz
 from genelin.io.readers import MemoryReader
 from genelin.io.source import BlockSource, block_limits
 from genelin.operators import ChunkedRows, Part, Task, as_rows
@@ -868,3 +869,13 @@ def test_missing_libraries_are_named(tmp_path, monkeypatch, name, library):
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(ImportError, match=rf'needs {library}: pip install "genelin\[storage\]"'):
         open_rows(path)
+
+
+def test_sparse_blocks_are_not_copied(tmp_path):
+    """They lie in the buffers that they were read into."""
+    X = sparse.random_array((3000, 40), density=0.2, rng=np.random.default_rng(0), format="csr")
+    sparse.save_npz(tmp_path / "X.npz", X)
+    reader = open_npz(tmp_path / "X.npz")
+    for block in reader.blocks([(0, 1500), (1500, 3000)]):
+        assert block.data.base is not None
+        assert block.indices.base is not None

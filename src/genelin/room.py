@@ -14,6 +14,7 @@ __all__ = ["LINE", "empty", "in_line", "memory_used_again"]
 LINE = 64  # bytes that memory is read by
 LARGE = 2**20  # bytes of an array that is worth to be kept
 MOST_FREE = 2**32  # bytes that are kept for later, at most; what was never touched takes none
+SPARING = 2**27  # the same, of runs that read their data from elsewhere to spare memory
 
 _here = threading.local()  # `shelf` of the run in this thread
 
@@ -21,8 +22,9 @@ _here = threading.local()  # `shelf` of the run in this thread
 class _Shelf:
     """Buffers that are free, until the run that they belong to is over."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
         self._free: list[Any] = []
+        self._most = most
         self._lock, self._open = threading.RLock(), True  # a loan may end at any allocation
 
     def take(self, size: int) -> Any:
@@ -39,7 +41,7 @@ class _Shelf:
         """Keep a buffer for later."""
         with self._lock:
             kept = sum(map(len, self._free)) + len(buffer)
-            if self._open and kept <= MOST_FREE:
+            if self._open and kept <= self._most:
                 self._free.append(buffer)
 
     def close(self) -> None:
@@ -60,8 +62,12 @@ class _Loan:
 
 
 @contextmanager
-def memory_used_again() -> Iterator[None]:
+def memory_used_again(sparing: bool = False) -> Iterator[None]:
     """Large arrays of `empty` in this thread take the memory of those that are gone.
+
+    Parameters
+    ----------
+    sparing : keep little of it.
 
     Examples
     --------
@@ -72,7 +78,7 @@ def memory_used_again() -> Iterator[None]:
     ...     empty((1000, 1000)).ctypes.data == place
     True
     """
-    before, shelf = getattr(_here, "shelf", None), _Shelf()
+    before, shelf = getattr(_here, "shelf", None), _Shelf(SPARING if sparing else MOST_FREE)
     _here.shelf = shelf
     try:
         yield

@@ -126,7 +126,8 @@ class Davidson:
     ) -> EigenSolution | CCASolution:
         """Solve `problem` for k pairs."""
         rng = np.random.default_rng(rng)
-        with memory_used_again():
+        in_parts = isinstance(problem, TwoView) and not problem.X.at_hand
+        with memory_used_again(sparing=in_parts):
             if isinstance(problem, TwoView):
                 return self._solve_views(problem, k, tol, rng, callback, journal)
             return self._solve_pencil(problem, k, tol, rng, callback, journal)

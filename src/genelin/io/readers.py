@@ -102,20 +102,23 @@ class Reader(ABC):
 
 
 class Buffers:
-    """Two places that take turns: one is filled while the other is worked on."""
+    """Two places that take turns: one is filled while the other is worked on.
 
-    def __init__(self) -> None:
-        self._kept: list[NDArray[np.uint8]] = [np.empty(0, np.uint8)] * 2
+    They hold numbers, not bytes: SciPy copies arrays that look short against what they are part of.
+    """
+
+    def __init__(self, dtype: Any) -> None:
+        self._dtype = np.dtype(dtype)
+        self._kept = [np.empty(0, dtype)] * 2
         self._turn = 0
 
-    def next(self, size: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    def next(self, size: int) -> NDArray[Any]:
         """Room for `size` numbers."""
         self._turn = 1 - self._turn
-        wanted = size * dtype.itemsize
-        if len(self._kept[self._turn]) < wanted:
-            self._kept[self._turn] = np.empty(0, np.uint8)  # freed before the larger one is taken
-            self._kept[self._turn] = np.empty(wanted, np.uint8)
-        return self._kept[self._turn][:wanted].view(dtype)
+        if len(self._kept[self._turn]) < size:
+            self._kept[self._turn] = np.empty(0, self._dtype)  # freed before the larger one
+            self._kept[self._turn] = np.empty(size, self._dtype)
+        return self._kept[self._turn][:size]
 
 
 class DenseReader(Reader):
@@ -134,10 +137,10 @@ class DenseReader(Reader):
     def blocks(self, limits: Limits) -> Iterator[NDArray[Any]]:
         """Read with as few calls as the order allows: one, or one for each column."""
         n, d = self.shape
-        buffers = Buffers()
+        buffers = Buffers(self.dtype)
         with reading(self._numbers, self.dtype) as fill:
             for start, stop in limits:
-                out = buffers.next((stop - start) * d, self.dtype)
+                out = buffers.next((stop - start) * d)
                 if not self._fortran:
                     fill(start * d, out)
                     yield out.reshape(stop - start, d)
@@ -226,7 +229,8 @@ class CsrReader(Reader):
 
     def blocks(self, limits: Limits) -> Iterator[Any]:
         """Read the three arrays side by side; every index is looked at before it is used."""
-        pointers, columns, values = Buffers(), Buffers(), Buffers()
+        kinds = (np.int64, self._index_dtype, self.dtype)
+        pointers, columns, values = map(Buffers, kinds)
         with (
             reading(self._indptr, np.int64) as read_pointers,
             reading(self._indices, self._index_dtype) as read_columns,
@@ -234,7 +238,7 @@ class CsrReader(Reader):
         ):
             seen = (-1, 0)  # a row, and the number of entries before it
             for start, stop in limits:
-                indptr = pointers.next(stop - start + 1, np.dtype(np.int64))
+                indptr = pointers.next(stop - start + 1)
                 if seen[0] == start:
                     indptr[0] = seen[1]
                 else:
@@ -246,8 +250,8 @@ class CsrReader(Reader):
                 if last > self.stored:
                     raise self._wrong_pointer(stop, last, f"there are {self.stored:,} entries")
                 indptr -= first
-                indices = columns.next(last - first, self._index_dtype)
-                data = values.next(last - first, self.dtype)
+                indices = columns.next(last - first)
+                data = values.next(last - first)
                 read_columns(first, indices)
                 read_values(first, data)
                 yield self._matrix(start, first, indptr, indices, data)
@@ -300,13 +304,13 @@ class PieceReader(Reader):
 
     def blocks(self, limits: Limits) -> Iterator[NDArray[Any]]:
         """Copy pieces together; groups without a row that is asked for are not read."""
-        d, buffers = self.shape[1], Buffers()
+        d, buffers = self.shape[1], Buffers(self.dtype)
         low = high = 0  # rows of the piece at hand
         coming: Iterator[NDArray[Any]] = iter(())
         group, piece = -1, np.empty((0, d))
         with self.opened() as pieces:
             for start, stop in limits:
-                out = buffers.next((stop - start) * d, self.dtype).reshape(stop - start, d)
+                out = buffers.next((stop - start) * d).reshape(stop - start, d)
                 at = start
                 while at < stop:
                     while not low <= at < high:

@@ -20,7 +20,7 @@ from genelin.operators.parts import Part, RowSource, Task
 __all__ = ["BlockSource", "block_limits", "loaded", "prefetched", "taken_from"]
 
 BLOCK = 1 << 24  # bytes of dense rows that are read at a time: they stay in the cache
-SPARSE_BLOCK = 1 << 26  # of sparse rows, whose sums are long against their blocks
+SPARSE_BLOCK = 1 << 25  # of sparse rows, whose sums are long against their blocks
 SPAN = 1 << 24  # bytes read together for some of the rows
 GAP = 1 << 16  # bytes between rows that are read rather than skipped
 
@@ -103,7 +103,7 @@ def block_limits(readers: list[Reader], columns: int, memory: float) -> list[tup
 
     Counted are two buffers for every view (one is read while the other is worked on), a working
     copy in double precision, and three times `columns` numbers for every row. No block is larger
-    than it need be: 16 MB (64 MB if sparse), or four times as many rows as columns, so that what
+    than it need be: 16 MB (32 MB if sparse), or four times as many rows as columns, so that what
     is summed up for every column is not the larger part of the work.
     """
     n = readers[0].shape[0]
