@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from genelin.eigen.basis import RitzBasis
 from genelin.linalg.columns import Block, Vector, column_norms
-from genelin.linalg.tall import (
-    put_columns,
-    stacked,
-    subtract_product,
-    tall_dot,
-    tall_times,
-    with_columns,
-)
+from genelin.linalg.tall import put_columns, tall_dot, with_columns
 from genelin.operators import Operator
 from genelin.operators.base import PencilProduct
 from genelin.problems import Pencil
@@ -47,26 +41,31 @@ class Correctors:
     inverse : M⁻¹ ≈ B⁻¹, the preconditioner.
     columns : of a block, about: short work is done in float64, without kernels of its own that
         would have to be compiled first.
+    diagonal : of M⁻¹, if it is one: it is not applied by itself then.
 
     Attributes
     ----------
     low : A and B in float32, where they are used.
     """
 
-    def __init__(self, pencil: Pencil, inverse: Inverse, columns: int) -> None:
+    def __init__(
+        self, pencil: Pencil, inverse: Inverse, columns: int, diagonal: Vector | None = None
+    ) -> None:
         long = columns * (pencil.A.flops + pencil.B.flops) > LONG
         self.low = _lowered(pencil) if long else None
-        self._inverse = inverse
         self._A, self._B = pencil.operators if self.low is None else self.low
         self._dtype: np.dtype[Any] = np.dtype(np.float64 if self.low is None else np.float32)
-        self._whole = 1 if self.low is None else 8
+        self._inverse = _Inverse(inverse, diagonal, self._dtype)
+        self._whole = _whole(pencil.A) if self.low is None else 8
         self._at_once = self._A.pencil_product(self._B) if long else None
 
     def plain(self, R: Block, columns: Positions, enough: float, steps: int) -> Correction:
         """T ≈ B⁻¹R for some columns: what one warm-started step of GenELin adds to WΓ."""
         ones = np.ones(len(columns))
         shift = _Shift(None, self._B, ones, ones)
-        return self._conjugate_gradients(shift, None, (R, columns), enough, steps)
+        nothing: Block = np.empty((len(R), 0))
+        outside = _Outside(nothing, self._inverse)
+        return self._conjugate_gradients(shift, outside, (R, columns), enough, steps)
 
     def shifted(
         self, basis: RitzBasis, columns: Positions, sign: Vector, enough: float, steps: int
@@ -77,44 +76,37 @@ class Correctors:
         negative curvature before stops where it is.
         """
         shift = _Shift(self._A, self._B, basis.theta[columns], sign, self._at_once)
-        outside = _Outside(basis.BW, self._inverse, self._dtype)
+        outside = _Outside(basis.BW, self._inverse)
         return self._conjugate_gradients(shift, outside, (basis.residual, columns), enough, steps)
 
     def _conjugate_gradients(
         self,
         shift: _Shift,
-        outside: _Outside | None,
+        outside: _Outside,
         right: tuple[Block, Positions],
         enough: float,
         steps: int,
     ) -> Correction:
         """One solve for all columns; one that is done stays in its block until that can shrink."""
-        from genelin.kernels import advance, dots, turn
-
-        def precondition(R: Block) -> Block:
-            Z = np.ascontiguousarray(self._inverse(R), dtype=R.dtype)
-            Z = stacked(Z) if np.may_share_memory(Z, R) else Z
-            return Z if outside is None else outside.project(Z, R)
-
         R0, chosen = right
         scale = np.maximum(column_norms(R0)[chosen], 1e-300)
         going = np.arange(self._filled_up(len(chosen))) < len(chosen)
         columns = np.where(going, np.arange(len(going)), 0)  # of T, for those of the block
         R = with_columns(R0, chosen[columns], going / scale[columns], self._dtype)
-        P = precondition(R)
+        C, P, none = np.zeros_like(R), np.zeros_like(R), np.zeros(len(going))
+        Z = outside.advance(C, R, P, P, none)
+        Z.turn(P, none)
         T = with_columns(P, np.arange(len(chosen)))  # for those that meet negative curvature first
-        C, rz = np.zeros_like(R), dots(R, P)
+        rz, gained, t = Z.dots, np.zeros_like(scale[columns]), 0
         floor = (10 * np.finfo(self._dtype).eps) ** 2 * rz  # beyond it there is only rounding
-        gained, t = np.zeros_like(rz), 0
         while t < steps and going.any():
             KP, curvature = shift.apply(P, columns)
             t += 1
             upward = going & (curvature > 0) & (rz > 0)
             step = np.divide(rz, curvature, out=np.zeros_like(rz), where=upward)
-            advance(C, R, P, KP, step)
+            Z = outside.advance(C, R, P, KP, step)
             gained += step * rz
-            Z = precondition(R)
-            rz, before = dots(R, Z), rz
+            rz, before = Z.dots, rz
             more = upward & (rz > floor) & (t * step * before > enough * gained)
             ready = going & (upward | (t > 1)) & (~more | (t == steps))
             put_columns(T, columns[ready], C, np.flatnonzero(ready))
@@ -123,13 +115,20 @@ class Correctors:
                 kept = np.argsort(~going, kind="stable")[:left]
                 columns, gained, floor = columns[kept], gained[kept], floor[kept]
                 rz, before, going = rz[kept], before[kept], going[kept]
-                C, R, P, Z = (with_columns(block, kept) for block in (C, R, P, Z))
-            turn(P, Z, np.divide(rz, before, out=np.zeros_like(rz), where=going))
+                C, R, P = (with_columns(block, kept) for block in (C, R, P))
+                Z = Z.only(kept, R)
+            Z.turn(P, np.divide(rz, before, out=np.zeros_like(rz), where=going))
         return Correction(with_columns(T, np.arange(len(chosen)), scale, np.float64), t)
 
     def _filled_up(self, columns: int) -> int:
         """Columns of a block for so many: kernels of sparse products like whole lines of memory."""
         return -(-columns // self._whole) * self._whole
+
+
+def _whole(A: Operator) -> int:
+    """Columns that products with A take together: four with sparse entries."""
+    entries = A.entries()
+    return 4 if entries is not None and sparse.issparse(entries.core) else 1
 
 
 def _lowered(pencil: Pencil) -> tuple[Operator, Operator] | None:
@@ -166,16 +165,59 @@ class _Shift:
         return KP, curvature
 
 
+class _Inverse:
+    """M⁻¹: a function of blocks, or a diagonal that kernels apply on their way."""
+
+    def __init__(self, apply: Inverse, diagonal: Vector | None, dtype: np.dtype[Any]) -> None:
+        self.apply, self.dtype = apply, dtype
+        self.diagonal = None if diagonal is None else diagonal.astype(dtype)
+
+
 class _Outside:
-    """Keeps preconditioned residuals B-orthogonal to W: z − M⁻¹BW(WᵀBM⁻¹BW)⁻¹(M⁻¹BW)ᵀr."""
+    """Keeps preconditioned residuals B-orthogonal to W: z = M⁻¹r − YG⁻¹Yᵀr.
 
-    def __init__(self, BW: Block, inverse: Inverse, dtype: np.dtype[Any]) -> None:
-        Y = inverse(BW)
+    Y = M⁻¹BW and G = WᵀBY.
+    """
+
+    def __init__(self, BW: Block, inverse: _Inverse) -> None:
+        Y = inverse.apply(BW)
         G = tall_dot(BW, Y)
-        self._Y = np.ascontiguousarray(Y, dtype=dtype)
-        self._YG = tall_times(self._Y, np.linalg.inv((G + G.T) / 2).astype(dtype))
+        self._inverse = inverse
+        self._Y = np.ascontiguousarray(Y, dtype=inverse.dtype)
+        self._G_inverse = np.linalg.inv((G + G.T) / 2)
 
-    def project(self, Z: Block, R: Block) -> Block:
-        """Z = M⁻¹R without its part along W."""
-        subtract_product(Z, self._YG, tall_dot(self._Y, R))
-        return Z
+    def advance(self, C: Block, R: Block, P: Block, KP: Block, step: Vector) -> _Projected:
+        """C += step·P, R −= step·KP, and Z of the residuals that are left."""
+        from genelin.kernels import advance, dots
+
+        inverse, weights = self._inverse, self._inverse.diagonal
+        S, squares = advance(C, R, P, KP, step, self._Y, weights)
+        Z = R
+        if weights is None:
+            Z = np.ascontiguousarray(inverse.apply(R), dtype=R.dtype)
+            squares = dots(R, Z)
+        along = self._G_inverse @ S
+        rz = np.maximum(squares - np.einsum("ij,ij->j", S, along), 0.0)
+        return _Projected(Z, weights, self._Y, along, rz)
+
+
+@dataclass(frozen=True)
+class _Projected:
+    """Z = weights·M⁻¹R − Y·along, not formed, and rᵀz of every column."""
+
+    inverse: Block
+    weights: Vector | None
+    Y: Block
+    along: Block
+    dots: Vector
+
+    def only(self, columns: Positions, R: Block) -> _Projected:
+        """The same for some of the columns, of which R are the residuals."""
+        inverse = R if self.weights is not None else with_columns(self.inverse, columns)
+        return replace(self, inverse=inverse, along=self.along[:, columns], dots=self.dots[columns])
+
+    def turn(self, P: Block, conjugation: Vector) -> None:
+        """P = Z + conjugation·P, in place."""
+        from genelin.kernels import turn
+
+        turn(P, self.inverse, conjugation, self.weights, self.Y, -self.along)

@@ -238,8 +238,9 @@ class _Run:
         self.state = self.solver.init(pencil.B)
         self.referee = Referee(pencil, self.solver, self.state)
         self.inverse = self.solver.approximate_inverse(self.state)
+        diagonal = self.solver.inverse_diagonal(self.state)
         self.correctors = (
-            None if self.inverse is None else Correctors(pencil, self.inverse, self.width)
+            None if self.inverse is None else Correctors(pencil, self.inverse, self.width, diagonal)
         )
         low = None if self.correctors is None else self.correctors.low
         self.single = self.split and not semidefinite and low is not None

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from genelin.errors import not_positive_definite
-from genelin.linalg.columns import Block, column_dots
+from genelin.linalg.columns import EPS, Block, column_dots
 from genelin.linalg.tall import tall_dot, tall_times
 
 __all__ = ["orthonormalise", "sweep"]
@@ -61,16 +61,21 @@ def orthonormalise(
 def sweep(Z: Block, BZ: Block, drop: float = 0.0) -> tuple[Block, Block, float]:
     """One pass: W, BW and the smallest eigenvalue of the scaled Gram matrix that was kept.
 
-    Blocks may be in single precision; what is below its rounding goes then.
+    Blocks may be in single precision: negative curvature is rounding then, and tells its size;
+    what is not well above it goes.
     """
     eps, squares = float(np.finfo(Z.dtype).eps), column_dots(Z, BZ)
-    _refuse_negative(squares.min(initial=0.0), squares.max(initial=0.0), eps)
+    exact = eps <= EPS
+    if exact:
+        _refuse_negative(squares.min(initial=0.0), squares.max(initial=0.0))
     lengths = np.sqrt(np.maximum(squares, 0.0))
     scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
     gram = tall_dot(Z, BZ).astype(np.float64, copy=False) * scale * scale[:, None]
     weights, U = eigh((gram + gram.T) / 2, check_finite=False)
-    _refuse_negative(weights[0], weights[-1], eps)
-    kept = weights > max(10 * len(weights) * eps, drop) * weights[-1]
+    if exact:
+        _refuse_negative(weights[0], weights[-1])
+    noise = max(10 * len(weights) * eps * weights[-1], -10 * weights[0])
+    kept = weights > max(noise, drop * weights[-1])
     T = scale[:, None] * U[:, kept] / np.sqrt(weights[kept])
     weakest = float(weights[kept][0]) if kept.any() else 1.0
     return tall_times(Z, T), tall_times(BZ, T), weakest
@@ -84,7 +89,7 @@ def _fill(W: Block, BW: Block, B: Any, spare: Block, missing: int) -> tuple[Bloc
     return orthonormalise(Z, B)
 
 
-def _refuse_negative(lowest: float, highest: float, eps: float) -> None:
+def _refuse_negative(lowest: float, highest: float) -> None:
     """Negative curvature beyond rounding means that B is indefinite."""
-    if lowest < -np.sqrt(eps) * max(highest, -lowest):
+    if lowest < -np.sqrt(EPS) * max(highest, -lowest):
         raise not_positive_definite(f"a direction with wᵀBw = {lowest:.3g} < 0 was met")

@@ -98,6 +98,14 @@ class LinearSolver(ABC):
 
         return apply
 
+    def inverse_diagonal(self, state: Any) -> Vector | None:
+        """The diagonal of M⁻¹ where the M of `approximate_inverse` is diagonal, else None."""
+        if not isinstance(state, BlockState):
+            return self._inverse_diagonal(state)
+        parts = [self.inverse_diagonal(inner) for inner in state.states]
+        known = [part for part in parts if part is not None]
+        return np.concatenate(known) if len(known) == len(parts) else None
+
     def lowest(self, state: Any) -> float:
         """About how small λ_min(M⁻¹B) may be, for the M of `approximate_inverse`; 0: unknown."""
         if isinstance(state, BlockState):
@@ -107,6 +115,10 @@ class LinearSolver(ABC):
     def _lowest(self, state: Any) -> float:
         """The same for one block."""
         return 0.0
+
+    def _inverse_diagonal(self, state: Any) -> Vector | None:
+        """The same for one block."""
+        return None
 
     def _approximate_inverse(self, state: Any) -> Callable[[Block], Block] | None:
         """The same for one block."""

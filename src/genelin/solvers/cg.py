@@ -85,6 +85,9 @@ class CG(IterativeSolver):
     def _approximate_inverse(self, state: ConjugateState) -> Callable[[Block], Block]:
         return state.prepared.apply
 
+    def _inverse_diagonal(self, state: ConjugateState) -> Vector | None:
+        return state.prepared.diagonal
+
     def corrections(self, state: ConjugateState, r0: Block) -> Iterator[Step]:
         """The textbook recurrence, until no column can move; those that are done stand still."""
         B, M = state.operator, state.prepared

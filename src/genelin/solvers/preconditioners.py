@@ -25,11 +25,13 @@ class Prepared:
     """M⁻¹ as a function of (d, m) blocks, and a number that no eigenvalue of M exceeds.
 
     M is symmetric and positive definite, so that λ_min(M⁻¹B) ≥ λ_min(B) / largest: certificates
-    of `CG` rest on it. A float32 block gives a float32 block.
+    of `CG` rest on it. A float32 block gives a float32 block. Where M is diagonal, `diagonal` is
+    that of M⁻¹.
     """
 
     apply: Callable[[Block], Block]
     largest: float
+    diagonal: Vector | None = None
 
 
 class Preconditioner(Protocol):
@@ -46,7 +48,7 @@ class Identical:
 
     def prepare(self, operator: Operator) -> Prepared:
         """Nothing to do."""
-        return Prepared(lambda R: R, 1.0)
+        return Prepared(lambda R: R, 1.0, np.ones(operator.shape[0]))
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class Jacobi:
             by_rows(piece, len(R), R.size)
             return Z  # type: ignore[no-any-return]
 
-        return Prepared(apply, float(safe.max()))
+        return Prepared(apply, float(safe.max()), inverse[:, 0])
 
 
 def entries_of(operator: Operator, name: str) -> Entries:
