@@ -13,12 +13,17 @@ from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 
 __all__ = [
+    "INT64",
+    "LOOSELY",
+    "Lanes",
     "add_product",
     "at",
-    "fetch",
+    "everywhere",
     "fetch_entry",
     "folded",
     "load",
+    "pointer_to",
+    "prefetch",
     "scaled",
     "store",
     "zeros",
@@ -48,7 +53,7 @@ def _width(width):
     return width.count if isinstance(width, types.UniTuple) else width.literal_value
 
 
-def _pointer(context, builder, array_type, array, row, column, target):
+def pointer_to(context, builder, array_type, array, row, column, target):
     """Address of array[row, column], as a pointer to `target`; rows are contiguous."""
     parts = context.make_array(array_type)(context, builder, array)
     stride = cgutils.unpack_tuple(builder, parts.strides, 2)[0]
@@ -76,7 +81,7 @@ def load(typingctx, block, row, column, width):
 
     def generate(context, builder, signature, args):
         target = context.get_value_type(lanes)
-        pointer = _pointer(context, builder, signature.args[0], *args[:3], target)
+        pointer = pointer_to(context, builder, signature.args[0], *args[:3], target)
         value = builder.load(pointer)
         value.align = block.dtype.bitwidth // 8
         return value
@@ -90,14 +95,14 @@ def store(typingctx, block, row, column, lanes):
 
     def generate(context, builder, signature, args):
         target = context.get_value_type(lanes)
-        pointer = _pointer(context, builder, signature.args[0], *args[:3], target)
+        pointer = pointer_to(context, builder, signature.args[0], *args[:3], target)
         builder.store(args[3], pointer).align = block.dtype.bitwidth // 8
         return context.get_dummy_value()
 
     return types.void(block, types.intp, types.intp, lanes), generate
 
 
-def _everywhere(context, builder, number, kind, lanes):
+def everywhere(context, builder, number, kind, lanes):
     """A number of type `kind`, as often as there are lanes."""
     number = context.cast(builder, number, kind, lanes.scalar)
     nothing = ir.Constant(context.get_value_type(lanes), ir.Undefined)
@@ -111,7 +116,7 @@ def scaled(typingctx, number, lanes):
     """number·lanes: this product, once, not another one that may come out the same."""
 
     def generate(context, builder, signature, args):
-        number = _everywhere(context, builder, args[0], signature.args[0], lanes)
+        number = everywhere(context, builder, args[0], signature.args[0], lanes)
         return builder.fmul(number, args[1])
 
     return lanes(number, lanes), generate
@@ -122,7 +127,7 @@ def add_product(typingctx, total, number, lanes):
     """Total + number·lanes."""
 
     def generate(context, builder, signature, args):
-        number = _everywhere(context, builder, args[1], signature.args[1], lanes)
+        number = everywhere(context, builder, args[1], signature.args[1], lanes)
         return builder.fadd(args[0], builder.fmul(number, args[2], LOOSELY), LOOSELY)
 
     return lanes(total, number, lanes), generate
@@ -138,7 +143,7 @@ def folded(typingctx, number, lanes, width):
         return builder.shuffle_vector(first, second, mask)
 
     def generate(context, builder, signature, args):
-        number = _everywhere(context, builder, args[0], signature.args[0], half)
+        number = everywhere(context, builder, args[0], signature.args[0], half)
         nothing = ir.Constant(args[1].type, ir.Undefined)
         low = pick(builder, args[1], nothing, range(half.width))
         high = pick(builder, args[1], nothing, range(half.width, lanes.width))
@@ -149,23 +154,12 @@ def folded(typingctx, number, lanes, width):
     return result(number, lanes, width), generate
 
 
-def _prefetch(builder, pointer):
+def prefetch(builder, pointer):
+    """Ask the memory for what will be read soon."""
     kind = ir.FunctionType(ir.VoidType(), [pointer.type, INT32, INT32, INT32])
     function = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], kind)
     for_reading, keep, as_data = (ir.Constant(INT32, flag) for flag in (0, 3, 1))
     builder.call(function, [pointer, for_reading, keep, as_data])
-
-
-@intrinsic
-def fetch(typingctx, block, row, column):
-    """Ask the memory for block[row, column], which will be read soon."""
-
-    def generate(context, builder, signature, args):
-        pointer = _pointer(context, builder, signature.args[0], *args, ir.IntType(8))
-        _prefetch(builder, pointer)
-        return context.get_dummy_value()
-
-    return types.void(block, types.intp, types.intp), generate
 
 
 @intrinsic
@@ -186,7 +180,7 @@ def fetch_entry(typingctx, array, entry):
     def generate(context, builder, signature, args):
         parts = context.make_array(signature.args[0])(context, builder, args[0])
         pointer = builder.gep(parts.data, [args[1]])
-        _prefetch(builder, builder.bitcast(pointer, ir.IntType(8).as_pointer()))
+        prefetch(builder, builder.bitcast(pointer, ir.IntType(8).as_pointer()))
         return context.get_dummy_value()
 
     return types.void(array, types.intp), generate

@@ -6,75 +6,24 @@ from typing import Any
 
 import numpy as np
 
-from genelin.kernels.compiled import balanced, compiled, inlined, threads
-from genelin.kernels.lanes import add_product, at, fetch, load, store, zeros
+from genelin.kernels.compiled import balanced, compiled, threads
+from genelin.kernels.lanes import at
+from genelin.kernels.rows import ask, gather, spread
 from genelin.room import LINE, empty, in_line
 from genelin.threads import equal, in_threads
 
 __all__ = ["cross_times", "dense_moment", "finish", "outs_for", "pair_times", "times"]
 
 FULL = 4  # columns that are worked on together, at least
-AHEAD = 16  # entries between asking for a row of a block and using it
 FAR = 2**22  # bytes of blocks whose rows are asked for: smaller ones stay near the processor
 MOST_MOMENTS = 2**24  # numbers of all moments where every thread has its own: 128 MB
-LANES16, LANES8, LANES4 = ((0,) * width for width in (16, 8, 4))
-
-
-@inlined
-def _part_times(data, indices, low, high, V, q, lanes, T, i):
-    total = zeros(V, lanes)
-    for entry in range(low, high):
-        total = add_product(total, at(data, entry), load(V, at(indices, entry), q, lanes))
-    store(T, i, q, total)
-
-
-@inlined
-def _row_times(data, indices, low, high, V, T, i):
-    """Row i of T is the row of X between low and high, times V, whose columns come by fours."""
-    k = V.shape[1]
-    for q in range(0, k - 15, 16):
-        _part_times(data, indices, low, high, V, q, LANES16, T, i)
-    for q in range(k - k % 16, k - 7, 8):
-        _part_times(data, indices, low, high, V, q, LANES8, T, i)
-    for q in range(k - k % 8, k, 4):
-        _part_times(data, indices, low, high, V, q, LANES4, T, i)
 
 
 @compiled
 def _times(data, indices, indptr, V, out, first, last):
     """Rows first … last − 1 of X·V."""
     for i in range(first, last):
-        _row_times(data, indices, indptr[i], indptr[i + 1], V, out, i)
-
-
-@inlined
-def _part_spread(data, indices, low, high, T, i, q, lanes, out):
-    part = load(T, i, q, lanes)
-    for entry in range(low, high):
-        j = at(indices, entry)
-        store(out, j, q, add_product(load(out, j, q, lanes), at(data, entry), part))
-
-
-@inlined
-def _row_spread(data, indices, low, high, T, i, out):
-    """Add the outer product of the row of X between low and high with row i of T to `out`."""
-    k = out.shape[1]
-    for q in range(0, k - 15, 16):
-        _part_spread(data, indices, low, high, T, i, q, LANES16, out)
-    for q in range(k - k % 16, k - 7, 8):
-        _part_spread(data, indices, low, high, T, i, q, LANES8, out)
-    for q in range(k - k % 8, k, 4):
-        _part_spread(data, indices, low, high, T, i, q, LANES4, out)
-
-
-@inlined
-def _ask(indices, low, high, last, V):
-    """Fetch the rows of V that are needed a few entries later."""
-    line = LINE // V.itemsize
-    for entry in range(low, high):
-        ahead = at(indices, min(entry + AHEAD, last))
-        for q in range(0, V.shape[1], line):
-            fetch(V, ahead, q)
+        gather(data, indices, indptr[i], indptr[i + 1], V, out, i)
 
 
 @compiled
@@ -87,9 +36,9 @@ def _cross_times(xd, xi, xp, yd, yi, yp, V, shift, weights, out, total, first, l
     far = (V.size + out.size) * V.itemsize > FAR
     for i in range(first, last):
         if far:
-            _ask(yi, yp[i], yp[i + 1], y_last, V)
-            _ask(xi, xp[i], xp[i + 1], x_last, out)
-        _row_times(yd, yi, yp[i], yp[i + 1], V, T, 0)
+            ask(yi, yp[i], yp[i + 1], y_last, V)
+            ask(xi, xp[i], xp[i + 1], x_last, out)
+        gather(yd, yi, yp[i], yp[i + 1], V, T, 0)
         if len(shift):
             for q in range(k):
                 T[0, q] -= shift[q]
@@ -99,7 +48,7 @@ def _cross_times(xd, xi, xp, yd, yi, yp, V, shift, weights, out, total, first, l
         if len(shift):
             for q in range(k):
                 total[q] += T[0, q]
-        _row_spread(xd, xi, xp[i], xp[i + 1], T, 0, out)
+        spread(xd, xi, xp[i], xp[i + 1], T, 0, out)
 
 
 @compiled
@@ -130,12 +79,12 @@ def _pair_times(
     far = 2 * out.size * out.itemsize > FAR
     for i in range(first, last):
         if far:
-            _ask(xi, xp[i], xp[i + 1], x_last, Px)
-            _ask(xi, xp[i], xp[i + 1], x_last, out_x)
-            _ask(yi, yp[i], yp[i + 1], y_last, Py)
-            _ask(yi, yp[i], yp[i + 1], y_last, out_y)
-        _row_times(xd, xi, xp[i], xp[i + 1], Px, T, 0)
-        _row_times(yd, yi, yp[i], yp[i + 1], Py, T, 1)
+            ask(xi, xp[i], xp[i + 1], x_last, Px)
+            ask(xi, xp[i], xp[i + 1], x_last, out_x)
+            ask(yi, yp[i], yp[i + 1], y_last, Py)
+            ask(yi, yp[i], yp[i + 1], y_last, out_y)
+        gather(xd, xi, xp[i], xp[i + 1], Px, T, 0)
+        gather(yd, yi, yp[i], yp[i + 1], Py, T, 1)
         if len(shift):
             for q in range(k):
                 T[0, q] -= shift[0, q]
@@ -152,16 +101,8 @@ def _pair_times(
             for q in range(k):
                 total[0, q] += T[0, q]
                 total[1, q] += T[1, q]
-        _row_spread(xd, xi, xp[i], xp[i + 1], T, 0, out_x)
-        _row_spread(yd, yi, yp[i], yp[i + 1], T, 1, out_y)
-
-
-@compiled
-def _sum_rows(one, other, total, first, last):
-    """Total = one + other in rows first … last − 1, as far as it has columns."""
-    for i in range(first, last):
-        for q in range(total.shape[1]):
-            total[i, q] = one[i, q] + other[i, q]
+        spread(xd, xi, xp[i], xp[i + 1], T, 0, out_x)
+        spread(yd, yi, yp[i], yp[i + 1], T, 1, out_y)
 
 
 def _parts(stored, k):
@@ -216,14 +157,16 @@ def _summed(outs: list[Any], columns: int) -> Any:
     """The sum of products of all threads, without columns that filled them up."""
     one, *others = outs
     total = one if one.shape[1] == columns else empty((len(one), columns), one.dtype)
-    spans = equal(len(one), _parts(one.size, 1))
-    if total is not one and not others:
-        in_threads(
-            lambda first, last: np.copyto(total[first:last], one[first:last, :columns]), spans
-        )
-    for other in others:
-        in_threads(_sum_rows, [(one, other, total, *span) for span in spans])
-        one = total
+
+    def share(first: int, last: int) -> None:
+        part, parts = total[first:last], [out[first:last, :columns] for out in outs]
+        if len(parts) == 1:
+            np.copyto(part, parts[0])
+        for t, other in enumerate(parts[1:]):
+            np.add(part if t else parts[0], other, out=part)
+
+    if total is not one or others:
+        in_threads(share, equal(len(one), _parts(one.size, 1)))
     return total
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from genelin.kernels.compiled import compiled, threads
-from genelin.kernels.products import FULL, _row_spread, _row_times
+from genelin.kernels.products import FULL
+from genelin.kernels.rows import gather, spread
 from genelin.room import empty
 from genelin.threads import equal, in_threads
 
@@ -58,7 +59,7 @@ def _solve(data, indices, indptr, Z):
     T = np.empty((1, k), Z.dtype)
     for i in range(d):
         last = indptr[i + 1] - 1
-        _row_times(data, indices, indptr[i], last, Z, T, 0)
+        gather(data, indices, indptr[i], last, Z, T, 0)
         for q in range(k):
             Z[i, q] = (Z[i, q] - T[0, q]) / data[last]
     for i in range(d - 1, -1, -1):
@@ -66,7 +67,7 @@ def _solve(data, indices, indptr, Z):
         for q in range(k):
             Z[i, q] /= data[last]
             T[0, q] = -Z[i, q]
-        _row_spread(data, indices, indptr[i], last, T, 0, Z)
+        spread(data, indices, indptr[i], last, T, 0, Z)
 
 
 def cholesky_solve(data: Any, indices: Any, indptr: Any, R: Any) -> Any:

@@ -10,14 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from genelin.kernels.compiled import compiled, inlined, threads
-from genelin.kernels.lanes import add_product, load, store
+from genelin.kernels.compiled import compiled, threads
+from genelin.kernels.rows import ROWS, add_dots, add_times
 from genelin.threads import equal, in_threads
 
 __all__ = ["advance", "dots", "shifted_dots", "turn"]
 
-LANES16, LANES8, LANES4, LANES1 = ((0,) * width for width in (16, 8, 4, 1))
-FOUR = 4  # rows that are worked on together
 PIECE = 512  # rows of products that are summed in the precision of their block
 
 
@@ -37,104 +35,31 @@ def _shifted_dots(P, AP, BP, theta, sign, total, first, last):
             total[q] += P[i, q] * value
 
 
-@inlined
-def _dot_part(Y, R, i, q, lanes, S):
-    """Add YᵀR of four rows to some columns of S."""
-    a, b = load(R, i, q, lanes), load(R, i + 1, q, lanes)
-    c, d = load(R, i + 2, q, lanes), load(R, i + 3, q, lanes)
-    for j in range(Y.shape[1]):
-        total = add_product(load(S, j, q, lanes), Y[i, j], a)
-        total = add_product(total, Y[i + 1, j], b)
-        total = add_product(total, Y[i + 2, j], c)
-        store(S, j, q, add_product(total, Y[i + 3, j], d))
-
-
-@inlined
-def _dot_rows(Y, R, first, last, S):
-    """S += YᵀR over rows first … last − 1."""
-    k = R.shape[1]
-    fours = last - (last - first) % FOUR
-    for i in range(first, fours, FOUR):
-        for q in range(0, k - 15, 16):
-            _dot_part(Y, R, i, q, LANES16, S)
-        for q in range(k - k % 16, k - 7, 8):
-            _dot_part(Y, R, i, q, LANES8, S)
-        for q in range(k - k % 8, k - 3, 4):
-            _dot_part(Y, R, i, q, LANES4, S)
-        for q in range(k - k % 4, k):
-            _dot_part(Y, R, i, q, LANES1, S)
-    for i in range(fours, last):
-        for j in range(Y.shape[1]):
-            for q in range(k):
-                S[j, q] += Y[i, j] * R[i, q]
-
-
 @compiled
-def _advance(C, R, P, KP, step, Y, weights, total, first, last):
-    """The last row of `total` is for Σ weights·r², those before it for YᵀR."""
+def _advance(C, R, P, KP, step, Y, weights, S, total, first, last):
+    """The last row of `total` is for Σ weights·r², those before it for YᵀR; S is room for them."""
     k, m = P.shape[1], Y.shape[1]
-    S = np.empty((m + 1, k), R.dtype)
     for start in range(first, last, PIECE):
-        stop = min(start + PIECE, last)
         S[:] = 0
-        for low in range(start, stop, FOUR):
-            high = min(low + FOUR, stop)
-            for i in range(low, high):
+        for low in range(start, min(start + PIECE, last), ROWS):
+            for i in range(low, low + ROWS):
                 for q in range(k):
                     C[i, q] += step[q] * P[i, q]
                     R[i, q] -= step[q] * KP[i, q]
                     S[m, q] += weights[i] * R[i, q] * R[i, q]
-            if m:
-                _dot_rows(Y, R, low, high, S)
+            add_dots(Y, R, low, S)
         for j in range(m + 1):
             for q in range(k):
                 total[j, q] += S[j, q]
 
 
-@inlined
-def _add_part(Y, S, P, i, q, lanes):
-    """P += YS in four rows and some columns."""
-    a, b = load(P, i, q, lanes), load(P, i + 1, q, lanes)
-    c, d = load(P, i + 2, q, lanes), load(P, i + 3, q, lanes)
-    for j in range(Y.shape[1]):
-        s = load(S, j, q, lanes)
-        a, b = add_product(a, Y[i, j], s), add_product(b, Y[i + 1, j], s)
-        c, d = add_product(c, Y[i + 2, j], s), add_product(d, Y[i + 3, j], s)
-    store(P, i, q, a)
-    store(P, i + 1, q, b)
-    store(P, i + 2, q, c)
-    store(P, i + 3, q, d)
-
-
-@inlined
-def _add_rows(Y, S, P, first, last):
-    """P += YS in rows first … last − 1."""
-    k = P.shape[1]
-    fours = last - (last - first) % FOUR
-    for i in range(first, fours, FOUR):
-        for q in range(0, k - 15, 16):
-            _add_part(Y, S, P, i, q, LANES16)
-        for q in range(k - k % 16, k - 7, 8):
-            _add_part(Y, S, P, i, q, LANES8)
-        for q in range(k - k % 8, k - 3, 4):
-            _add_part(Y, S, P, i, q, LANES4)
-        for q in range(k - k % 4, k):
-            _add_part(Y, S, P, i, q, LANES1)
-    for i in range(fours, last):
-        for j in range(Y.shape[1]):
-            for q in range(k):
-                P[i, q] += Y[i, j] * S[j, q]
-
-
 @compiled
 def _turn(P, Z, conjugation, weights, Y, S, first, last):
-    for low in range(first, last, FOUR):
-        high = min(low + FOUR, last)
-        for i in range(low, high):
+    for low in range(first, last, ROWS):
+        for i in range(low, low + ROWS):
             for q in range(P.shape[1]):
                 P[i, q] = weights[i] * Z[i, q] + conjugation[q] * P[i, q]
-        if Y.shape[1]:
-            _add_rows(Y, S, P, low, high)
+        add_times(Y, S, low, P)
 
 
 def _spans(rows, columns):
@@ -164,22 +89,34 @@ def advance(
     C: Any, R: Any, P: Any, KP: Any, step: Any, Y: Any = None, weights: Any = None
 ) -> tuple[Any, Any]:
     """C += step·P and R −= step·KP, in place; YᵀR and Σᵢ weightsᵢrᵢⱼ² of what R is then."""
-    arrays = (C, R, P, KP, step.astype(P.dtype), *_beside(P, Y, weights))
-    spans, rows = _spans(*P.shape), 1 if Y is None else Y.shape[1] + 1
-    totals = np.zeros((len(spans), rows, P.shape[1]))
-    in_threads(_advance, [(*arrays, totals[t], *span) for t, span in enumerate(spans)])
+    step, (Y, weights), (spans, rest) = step.astype(P.dtype), _beside(P, Y, weights), _by_rows(P)
+    arrays = (C, R, P, KP, step, Y, weights)
+    totals = np.zeros((len(spans), Y.shape[1] + 1, P.shape[1]))
+    sums = np.empty(totals.shape, P.dtype)
+    in_threads(_advance, [(*arrays, sums[t], totals[t], *span) for t, span in enumerate(spans)])
+    C[rest] += step * P[rest]
+    R[rest] -= step * KP[rest]
     total = totals.sum(axis=0)
-    return total[:-1], total[-1]
+    return total[:-1] + Y[rest].T @ R[rest], total[-1] + weights[rest] @ R[rest] ** 2
 
 
 def turn(
     P: Any, Z: Any, conjugation: Any, weights: Any = None, Y: Any = None, S: Any = None
 ) -> None:
     """P = weights·Z + conjugation·P + YS, in place."""
-    Y, weights = _beside(P, Y, weights)
+    (Y, weights), (spans, rest) = _beside(P, Y, weights), _by_rows(P)
     S = np.empty((0, P.shape[1])) if S is None else S
-    arrays = (P, Z, conjugation.astype(P.dtype), weights, Y, np.ascontiguousarray(S, P.dtype))
-    in_threads(_turn, [(*arrays, *span) for span in _spans(*P.shape)])
+    conjugation, S = conjugation.astype(P.dtype), np.ascontiguousarray(S, P.dtype)
+    in_threads(_turn, [(P, Z, conjugation, weights, Y, S, *span) for span in spans])
+    P[rest] = weights[rest, None] * Z[rest] + conjugation * P[rest] + Y[rest] @ S
+
+
+def _by_rows(P: Any) -> tuple[list[tuple[int, int]], slice]:
+    """Row ranges for threads, in whole groups of rows that are worked on together; and the rest."""
+    rows, columns = P.shape
+    groups = rows // ROWS
+    spans = [(ROWS * first, ROWS * last) for first, last in _spans(groups, ROWS * columns)]
+    return spans, slice(ROWS * groups, rows)
 
 
 def _beside(P: Any, Y: Any, weights: Any) -> tuple[Any, Any]:
