@@ -275,7 +275,8 @@ def cases() -> list[Case]:
     """All of them, in the order in which they run."""
     amd64, every = ("amd64",), partial(debian, ("amd64", "all"), 20)
     fewer = partial(debian, amd64, 5, 20)
-    few, digits = partial(mnist, 500), ("NumPy recipe", "sklearn CCA", "cca-zoo")
+    few = partial(mnist, 500)
+    digits = ("NumPy recipe", "sklearn, ridge", "sklearn CCA", "cca-zoo")
     listed = [
         Case("mnist", "mnist", partial(mnist, 60_000), partial(mnist, 3_000), few, digits[:1]),
         Case("mnist5000", "mnist5000", partial(mnist, 5_000), partial(mnist, 1_000), few, digits),

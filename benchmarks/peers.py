@@ -192,11 +192,31 @@ def svds_recipe(X: Any, Y: Any, k: int, reg: float, tol: float) -> Pair:
 
 
 def sklearn_cca(X: Any, Y: Any, k: int, reg: float, tol: float) -> Pair:
-    """scikit-learn's CCA, which has no ridge, on the columns that vary."""
+    """scikit-learn's CCA as it comes, which has no ridge."""
+    return _sklearn(X, Y, k)
+
+
+def sklearn_ridge(X: Any, Y: Any, k: int, reg: float, tol: float) -> Pair:
+    """The same with a ridge, and iterated to the accuracy.
+
+    Its tolerance is for the squared change of a vector in one step of a power iteration.
+    """
+    X, Y = X - X.mean(axis=0), Y - Y.mean(axis=0)
+    return _sklearn(X, Y, k, np.sqrt(len(X) * reg / 2), max_iter=1_000_000, tol=tol**2)
+
+
+def _sklearn(X: Any, Y: Any, k: int, ridge: float = 0.0, **settings: Any) -> Pair:
+    """On the columns that vary; a ridge is rows ±ridge·eⱼ below the data, zero in the other."""
     from sklearn.cross_decomposition import CCA
 
     vary = [np.ptp(Z, axis=0) > 0 for Z in (X, Y)]
-    model = CCA(n_components=k, scale=False).fit(X[:, vary[0]], Y[:, vary[1]])
+    views = [Z[:, columns] for Z, columns in zip((X, Y), vary, strict=True)]
+    if ridge:
+        signed = [ridge * np.vstack([np.eye(Z.shape[1]), -np.eye(Z.shape[1])]) for Z in views]
+        below = linalg.block_diag(*signed)
+        parts = np.split(below, [views[0].shape[1]], axis=1)
+        views = [np.vstack(pair) for pair in zip(views, parts, strict=True)]
+    model = CCA(n_components=k, scale=False, **settings).fit(*views)
     W_x, W_y = (np.zeros((len(columns), k)) for columns in vary)
     W_x[vary[0]], W_y[vary[1]] = model.x_rotations_, model.y_rotations_
     return W_x, W_y
@@ -222,6 +242,7 @@ VIEWS: dict[str, Callable[..., Pair]] = {
     "NumPy recipe": numpy_recipe,
     "XᵀY, svds": svds_recipe,
     "sklearn CCA": sklearn_cca,
+    "sklearn, ridge": sklearn_ridge,
     "cca-zoo": cca_zoo,
     **{name: _views(peer, gram_pair) for name, peer in PENCIL.items()},
     "lobpcg, data": _views(lobpcg, data_pair),

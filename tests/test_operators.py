@@ -314,3 +314,29 @@ def test_numbers_that_are_not_finite_are_found_in_any_layout(view, bad):
     X[3, 4] = bad
     with pytest.raises(ValueError, match=r"X has .* at row (3|16), column 4"):
         as_rows(view(X))
+
+
+@pytest.mark.parametrize(
+    ("offset", "misleading", "centres"),
+    [(0.0, False, [0.0]), (1e5, False, [1e5]), (1e5, True, [0.0, 1e5])],
+)
+def test_moments_of_dense_views_do_not_cancel(monkeypatch, offset, misleading, centres):
+    """About zero, about the mean of some rows, and where those rows mislead about all others."""
+    n, rng, tried = 300_000, np.random.default_rng(0), []
+    X, Y = rng.standard_normal((2, n, 2))
+    X += np.where(np.arange(n) % (n // 1000) == 0, 0.0, offset)[:, None] if misleading else offset
+    call = CentralMoments.__call__
+    monkeypatch.setattr(
+        CentralMoments,
+        "__call__",
+        lambda task, part: (tried.append(task.centre[0]), call(task, part))[1],
+    )
+    problem = TwoView(X, Y)
+    own, between = problem.S_x @ np.eye(2), problem.S_xy @ np.eye(2)
+    assert_allclose(tried, centres, rtol=0.01, atol=0.1)
+    Z, W = X.astype(np.longdouble), Y - Y.mean(axis=0)
+    Z -= Z.mean(axis=0)
+    size = float(np.abs(Z).max())
+    assert_allclose(own, (Z.T @ Z / n).astype(float), atol=1e-14 * size**2)
+    assert_allclose(between, (Z.T @ W / n).astype(float), atol=1e-13 * size)
+    assert_allclose(problem.X.mean, X.mean(axis=0), rtol=1e-12, atol=1e-12)

@@ -189,7 +189,11 @@ class ChunkedRows(Rows):
     def _single(self) -> Rows:
         twin = self._with(_Adjustment(dtype=np.dtype(np.float32)))
         twin.__dict__.update(
-            {name: self.__dict__[name] for name in ("_survey", "near_mean") if name in vars(self)}
+            {
+                name: self.__dict__[name]
+                for name in ("_survey", "near_mean", "_sampled")
+                if name in vars(self)
+            }
         )
         return twin
 

@@ -18,6 +18,7 @@ from genelin.threads import blas_threads, equal, in_threads
 __all__ = ["Rows"]
 
 NEAR = 1000  # rows whose mean stands for that of all
+WIDE = 0.25  # variance, against the squared mean, from which on little cancels in E x² − (E x)²
 CACHED = 2**16  # numbers that are still in the cache when they are looked at again
 MANY = 2**22  # numbers that are looked at by several threads
 
@@ -57,11 +58,25 @@ class Rows:
     @cached_property
     def near_mean(self) -> Vector:
         """The mean of rows at equal distances; as a rule a small part of a deviation from μ."""
-        rows = np.arange(0, self.n, max(self.n // NEAR, 1))
-        part = self.taken(rows).matrix
-        with np.errstate(over="ignore", invalid="ignore"):
-            means = np.asarray(part.sum(axis=0, dtype=np.float64)).ravel() / len(rows)
+        means = self._sampled[0]
         return np.where(np.isfinite(means), means, 0.0)
+
+    @cached_property
+    def about_zero(self) -> bool:
+        """Whether columns seem to be spread about zero, so that their moments need no centre."""
+        means, squares = self._sampled
+        known = np.isfinite(squares)
+        return bool(known.all() and np.all((1.0 + WIDE) * means**2 <= squares))
+
+    @cached_property
+    def _sampled(self) -> tuple[Vector, Vector]:
+        """Means of rows at equal distances, and of their squares."""
+        part = self.taken(np.arange(0, self.n, max(self.n // NEAR, 1))).matrix
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = part.power(2) if self.is_sparse else np.square(part)
+            sums = (np.asarray(M.sum(axis=0, dtype=np.float64)).ravel() for M in (part, squares))
+            means, second = (total / part.shape[0] for total in sums)
+        return means, second
 
     @cached_property
     def frequencies(self) -> Vector:

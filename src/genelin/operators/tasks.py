@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any
@@ -193,17 +194,20 @@ class CentralMoments(Task):
     centre: Vector
 
     def __call__(self, part: Part) -> tuple[Any, ...]:
-        """Both sums over one part; every block of its rows is copied once.
+        """Both sums over one part; every block of its rows is copied once, or none about zero.
 
         A share of the rows for every thread is faster than products of many threads, where the
         moments are small enough for one each.
         """
         n, d = part.x.shape[0], len(self.centre)
         shares = blas_threads() if n * d >= MOMENT_BLOCK else 1
-        if shares == 1 or shares * d * d > MOST_MOMENTS:
-            return self._summed(part, max(MOMENT_BLOCK // d, d // 4), 0, n)
-        with one_blas_thread():
-            work = partial(self._summed, part, max(MOMENT_BLOCK // (shares * d), 256))
+        shares = 1 if shares * d * d > MOST_MOMENTS else shares
+        step = max(MOMENT_BLOCK // d, d // 4) if shares == 1 else MOMENT_BLOCK // (shares * d)
+        work = partial(self._summed, part, max(step, 256))
+        in_double = part.x.dtype == part.other.dtype == np.float64
+        if in_double and part.weights is None and not self.centre.any():
+            work = partial(_plain_moment, part)
+        with one_blas_thread() if shares > 1 else nullcontext():
             return reduce(self.merge, in_threads(work, equal(n, shares)))
 
     def _summed(self, part: Part, step: int, first: int, last: int) -> tuple[Any, ...]:
@@ -222,6 +226,15 @@ class CentralMoments(Task):
                 moment += np.matmul(Z.T, weighted, out=product)
                 total += weights @ Z
         return moment, total
+
+
+def _plain_moment(part: Part, first: int, last: int) -> tuple[Any, ...]:
+    """ZᵀZ and Σz over some rows z = (x, y), by products with the views themselves."""
+    X, Y, ones = part.x[first:last], part.other[first:last], np.ones(last - first)
+    with np.errstate(over="ignore", invalid="ignore"):  # looked at once they are summed
+        between = X.T @ Y
+        moment = np.block([[X.T @ X, between], [between.T, Y.T @ Y]])
+        return moment, np.concatenate([ones @ X, ones @ Y])
 
 
 @dataclass(frozen=True)
