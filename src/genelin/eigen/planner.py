@@ -45,6 +45,7 @@ __all__ = [
 OPAQUE = 256  # size up to which operators without entries are multiplied out at once
 OUTER = 20  # outer iterations that `Davidson` needs, as a rule
 STEPS = 20  # and steps of each of its solves where B is not known to be easy
+TRIED, LATER = 10, 1.5  # the same after a trial, and how many more steps later solves take
 SPARE = 0.8  # part of the free memory that a route may take
 GUESS = 2.0**0.5  # how far off a guess may be: of the outer iterations, of the steps of solves
 UPDATED = 120.0  # bytes of memory that a step of a solve goes through for every number of a block
@@ -179,8 +180,13 @@ def planned(problem: Pencil | TwoView, k: int, profile: Profile, steps: int | No
 
 
 def surveyed(problem: Pencil | TwoView, k: int) -> Plan:
-    """The plan by the measured speed of this machine, and a trial solve with B."""
-    return planned(problem, k, measured(), trial_steps(problem))
+    """The plan by the measured speed of this machine, and a trial solve with B.
+
+    Its first route is the one that is taken by stock figures where no method is named.
+    """
+    plan, taken = planned(problem, k, measured(), trial_steps(problem)), best_route(problem, k)
+    routes = sorted(plan.routes, key=lambda route: route.name != taken.name)
+    return replace(plan, routes=tuple(routes))
 
 
 def best_route(problem: Pencil | TwoView, k: int) -> Route:
@@ -291,10 +297,10 @@ def _is_dense(operator: Operator) -> bool:
     return entries is not None and isinstance(entries.core, np.ndarray)
 
 
-def basis_seconds(d: float, width: int, steps: int, profile: Profile) -> float:
+def basis_seconds(d: float, width: int, steps: int, profile: Profile, outer: int = OUTER) -> float:
     """Products with the basis in all outer iterations, and updates of blocks in all steps."""
-    products = OUTER * 8 * d * width * (width * Davidson.blocks / 2) * profile.multiply
-    updates = OUTER * steps * UPDATED * d * width * profile.touch
+    products = outer * 8 * d * width * (width * Davidson.blocks / 2) * profile.multiply
+    updates = outer * steps * UPDATED * d * width * profile.touch
     return products + updates + basis_memory(d, width) * profile.touch
 
 
@@ -340,11 +346,11 @@ def _view_routes(
     moments = [moment_of(*pair, profile) for pair in moment_pairs(problem)]
     wanted = [worth_forming(*pair, problem.form) for pair in moment_pairs(problem)]
     alternatives = [wanted] if problem.form is not None else [wanted, [not any(wanted)] * 3]
-    expected, guesses = (STEPS, 2) if steps is None else (steps, 1)
+    solves = (OUTER, STEPS) if steps is None else (TRIED, round(LATER * steps))
     routes = [
-        _davidson_route(problem, k, profile, expected, moments, formed) for formed in alternatives
+        _davidson_route(problem, k, profile, solves, moments, formed) for formed in alternatives
     ]
-    return _ranked([*routes, dense], guesses)
+    return _ranked([*routes, dense], guesses=2 if steps is None else 1)
 
 
 def moment_pairs(problem: TwoView) -> tuple[tuple[Rows, Rows], ...]:
@@ -388,25 +394,27 @@ def _davidson_route(
     problem: TwoView,
     k: int,
     profile: Profile,
-    steps: int,
+    solves: tuple[int, int],
     moments: list[Moment],
     formed: list[bool],
 ) -> Route:
-    """`Davidson` with some of S_x, S_y and S_xy formed."""
-    width, d = Davidson.width(k), sum(problem.splits)
-    products = (4 + steps) * width * OUTER  # expansions in double precision count twice
+    """`Davidson` with some of S_x, S_y and S_xy formed; outer iterations, and steps of each."""
+    (outer, steps), width, d = solves, Davidson.width(k), sum(problem.splits)
+    sweeps = outer * (4.0 + steps)  # expansions in double precision count twice
+    products = sweeps * width
     chosen = [moment for moment, is_formed in zip(moments, formed, strict=True) if is_formed]
     rest = [moment for moment in moments if moment not in chosen]
     streamed = moments[:2] if len(rest) == 3 else rest  # all three take one sweep
-    seconds = basis_seconds(d, width, steps, profile) + sum(moment.forming for moment in chosen)
+    seconds = basis_seconds(d, width, steps, profile, outer)
+    seconds += sum(moment.forming for moment in chosen)
     seconds += products * sum(moment.formed for moment in chosen)
     seconds += products * sum(moment.streamed for moment in streamed)
     memory = basis_memory(d, width) + 24 * sum(moment.entries for moment in chosen)
-    passes = 2.0 * bool(chosen) + (4.0 + steps) * OUTER * bool(rest)
+    passes = 2.0 * bool(chosen) + sweeps * bool(rest)
     most = max(moment.entries for moment in chosen or moments)
     name = "covariances formed" if chosen else "data as operator"
     reason = (
-        f"{most:.1g} entries in a covariance, {problem.data_size:.1g} in the data; about {OUTER} "
+        f"{most:.1g} entries in a covariance, {problem.data_size:.1g} in the data; about {outer} "
         f"outer iterations of {steps} steps"
     )
     plain = formed == [worth_forming(*pair, problem.form) for pair in moment_pairs(problem)]

@@ -259,9 +259,9 @@ def plan_cca(
         X, Y = described(X, Y)
     problem = TwoView(X, Y, reg, center, scale, shrinkage, form)
     _check_k(k, min(problem.splits), f"the smaller number of columns, {min(problem.splits)}")
-    steps = None if imagined else trial_steps(problem)
     if cluster is None:
-        return planned(problem, k, measured(), steps)
+        return planned(problem, k, measured()) if imagined else surveyed(problem, k)
+    steps = None if imagined else trial_steps(problem)
     return planned_on(cluster, problem, k, measured(), STEPS if steps is None else steps)
 
 
