@@ -16,8 +16,8 @@ from genelin.room import LINE
 
 __all__ = ["ROWS", "add_dots", "add_times", "ask", "gather", "spread"]
 
-BY_FOURS = (16, 8, 4)  # columns that are worked on together
-ANY = (*BY_FOURS, 1)
+BY_FOURS = ((16, 8), (16,), (8,), (4,))  # columns that are worked on together, by registers
+ANY = ((16,), (8,), (4,), (1,))
 AHEAD = 16  # entries between asking for a row of a block and using it
 ROWS = 4  # rows of tall blocks that are worked on together
 
@@ -32,12 +32,17 @@ class _Loops:
         """`with loops.over(start, stop) as i`."""
         return cgutils.for_range_slice(self.builder, start, stop, INT64(step), INT64)
 
-    def groups(self, columns, widths):
-        """A width and its first and last columns: all whole groups of it, then of the next one."""
+    def groups(self, columns, kinds):
+        """Columns that are worked on together, first and last: all groups of a kind, then less.
+
+        Columns of a group are pairs of where a register begins and of its width.
+        """
         start = INT64(0)
-        for width in widths:
-            stop = self.builder.and_(columns, INT64(-width))
-            yield width, start, stop
+        for widths in kinds:
+            left = self.builder.srem(self.builder.sub(columns, start), INT64(sum(widths)))
+            stop = self.builder.sub(columns, left)
+            begins = [sum(widths[:t]) for t in range(len(widths))]
+            yield list(zip(begins, widths, strict=True)), sum(widths), start, stop
             start = stop
 
     def columns(self, kind, array):
@@ -96,16 +101,20 @@ def gather(typingctx, data, indices, low, high, V, T, i):
     def generate(context, builder, signature, args):
         loops, scalar = _Loops(context, builder), V.dtype
         numbers, positions, first, last, block, out, row = args
-        for width, start, stop in loops.groups(loops.columns(V, block), BY_FOURS):
-            total, zeros = loops.sums(scalar, width)
+        for group, width, start, stop in loops.groups(loops.columns(V, block), BY_FOURS):
+            sums = [(*loops.sums(scalar, wide), at, wide) for at, wide in group]
             with loops.over(start, stop, width) as (q, _):
-                builder.store(zeros, total)
+                for total, zeros, _, _ in sums:
+                    builder.store(zeros, total)
                 with loops.over(first, last) as (e, _):
-                    lanes = loops.load(V, block, loops.index(indices, positions, e), q, width)
-                    number = loops.entry(data, numbers, e)
-                    added = (builder.load(total), number, data.dtype, lanes, scalar, width)
-                    builder.store(loops.add_product(*added), total)
-                loops.store(T, out, row, q, width, builder.load(total))
+                    j, number = loops.index(indices, positions, e), loops.entry(data, numbers, e)
+                    for total, _, at, wide in sums:
+                        lanes = loops.load(V, block, j, builder.add(q, INT64(at)), wide)
+                        added = (builder.load(total), number, data.dtype, lanes, scalar, wide)
+                        builder.store(loops.add_product(*added), total)
+                for total, _, at, wide in sums:
+                    place = builder.add(q, INT64(at))
+                    loops.store(T, out, row, place, wide, builder.load(total))
         return context.get_dummy_value()
 
     return types.void(data, indices, types.intp, types.intp, V, T, types.intp), generate
@@ -118,14 +127,16 @@ def spread(typingctx, data, indices, low, high, T, i, out):
     def generate(context, builder, signature, args):
         loops, scalar = _Loops(context, builder), T.dtype
         numbers, positions, first, last, block, row, total = args
-        for width, start, stop in loops.groups(loops.columns(T, block), BY_FOURS):
+        for group, width, start, stop in loops.groups(loops.columns(T, block), BY_FOURS):
             with loops.over(start, stop, width) as (q, _):
-                lanes = loops.load(T, block, row, q, width)
+                places = [(builder.add(q, INT64(at)), wide) for at, wide in group]
+                lanes = [loops.load(T, block, row, place, wide) for place, wide in places]
                 with loops.over(first, last) as (e, _):
                     j, number = loops.index(indices, positions, e), loops.entry(data, numbers, e)
-                    sums = loops.load(out, total, j, q, width)
-                    added = loops.add_product(sums, number, data.dtype, lanes, scalar, width)
-                    loops.store(out, total, j, q, width, added)
+                    for (place, wide), lane in zip(places, lanes, strict=True):
+                        sums = loops.load(out, total, j, place, wide)
+                        added = loops.add_product(sums, number, data.dtype, lane, scalar, wide)
+                        loops.store(out, total, j, place, wide, added)
         return context.get_dummy_value()
 
     return types.void(data, indices, types.intp, types.intp, T, types.intp, out), generate
@@ -158,7 +169,7 @@ def add_dots(typingctx, Y, R, i, S):
         loops, scalar = _Loops(context, builder), R.dtype
         left, right, row, sums = args
         rows = [builder.add(row, INT64(t)) for t in range(ROWS)]
-        for width, start, stop in loops.groups(loops.columns(R, right), ANY):
+        for _, width, start, stop in loops.groups(loops.columns(R, right), ANY):
             with loops.over(start, stop, width) as (q, _):
                 lanes = [loops.load(R, right, r, q, width) for r in rows]
                 with loops.over(INT64(0), loops.columns(Y, left)) as (j, _):
@@ -180,7 +191,7 @@ def add_times(typingctx, Y, S, i, P):
         loops, scalar = _Loops(context, builder), P.dtype
         left, small, row, out = args
         rows = [builder.add(row, INT64(t)) for t in range(ROWS)]
-        for width, start, stop in loops.groups(loops.columns(P, out), ANY):
+        for _, width, start, stop in loops.groups(loops.columns(P, out), ANY):
             totals = [loops.sums(scalar, width)[0] for _ in rows]
             with loops.over(start, stop, width) as (q, _):
                 for r, total in zip(rows, totals, strict=True):
