@@ -38,6 +38,7 @@ bench: $(VENV)/.test       ## the default against peers, growth of the solvers, 
 	$(BIN)/python benchmarks/default.py
 	$(PIP) mpmath
 	$(BIN)/python benchmarks/certificates.py
+	$(BIN)/python benchmarks/plans.py
 	$(BIN)/python benchmarks/row_kernel.py
 	$(BIN)/python benchmarks/solver_table.py
 	$(BIN)/python benchmarks/many_rows.py

@@ -17,7 +17,7 @@ from genelin.eigen.iteration import Callback, Meter, Outcome, guarded
 from genelin.eigen.ordering import Ordering
 from genelin.eigen.referee import Gap, Referee
 from genelin.eigen.spaces import SearchSpace, Space, SplitSpace
-from genelin.eigen.start import frequent_start, streams
+from genelin.eigen.start import beside, frequent_start, start_of_views, start_vectors, streams
 from genelin.io.checkpoint import UNKEPT, Journal, State
 from genelin.linalg import column_dots
 from genelin.linalg.columns import Block, Vector
@@ -166,7 +166,7 @@ class Davidson:
         callback: Callback | None,
         journal: Journal,
     ) -> CCASolution:
-        start = _halved(self.start, problem)
+        start = start_of_views(self.start, problem)
         if not (problem.X.at_hand and streams(problem)):
             return self._solve_pairs(problem, k, tol, rng, callback, journal, start)
         ordering = Ordering.of(problem)
@@ -196,7 +196,7 @@ class Davidson:
         if not journal.begun and (start is None or start[0].shape[1] < k):
             frequent = frequent_start(problem, self.width(k), meter.counter)
             if frequent is not None:
-                start = frequent if start is None else _beside(start, frequent)
+                start = frequent if start is None else beside(start, frequent)
         if start is not None:
             start = problem.restrict(*start)
         outcome = run.outcome(start)
@@ -345,7 +345,7 @@ class _Run:
 
     def _start(self, given: Any) -> Block:
         """Random columns, beside what a previous solution has to offer."""
-        known = _vectors(given, self.pencil)
+        known = start_vectors(given, self.pencil)
         Z = start_block(self.pencil, max(self.width - known.shape[1], 1), self.rng)
         if self.semidefinite:
             Z = within_range(self.pencil, Z)
@@ -513,42 +513,3 @@ def _signs(theta: Vector, which: str) -> Vector:
     if which == "LM":
         return np.where(theta < 0, -1.0, 1.0)
     return np.full(len(theta), 1.0 if which == "LA" else -1.0)
-
-
-def _beside(start: tuple[Block, Block], more: tuple[Block, Block]) -> tuple[Block, Block]:
-    """The columns of both, for either view."""
-    x, y = (np.hstack(blocks) for blocks in zip(start, more, strict=True))
-    return x, y
-
-
-def _halved(given: Any, problem: TwoView) -> tuple[Block, Block] | None:
-    """A start for two views as one block for each."""
-    if given is None:
-        return None
-    if isinstance(given, CCASolution):
-        given = (given.x_weights, given.y_weights)
-    if not isinstance(given, tuple):
-        given = np.split(np.asarray(given, dtype=np.float64), [problem.splits[0]])
-    x, y = (np.asarray(W, dtype=np.float64) for W in given)
-    shapes = [(len(W), W.shape[1:]) for W in (x, y)]
-    if shapes != [(d, x.shape[1:]) for d in problem.splits] or x.ndim != 2:
-        raise ValueError(
-            f"start has blocks of shape {x.shape} and {y.shape}: it must be a solution, or columns "
-            f"for the {problem.splits[0]} features of X and the {problem.splits[1]} of Y"
-        )
-    return x, y
-
-
-def _vectors(given: Any, pencil: Pencil) -> Block:
-    """Columns to begin with, from a solution or from blocks."""
-    if given is None:
-        return np.empty((pencil.d, 0))
-    if isinstance(given, EigenSolution):
-        given = given.vectors
-    W = np.vstack(given) if isinstance(given, tuple) else np.asarray(given, dtype=np.float64)
-    if W.ndim != 2 or len(W) != pencil.d or not np.all(np.isfinite(W)):
-        raise ValueError(
-            f"start has shape {W.shape}: it must be finite columns of length {pencil.d}, or a "
-            "solution of a problem of that size"
-        )
-    return W

@@ -1,6 +1,8 @@
-"""Where to begin: the same problem in the features that are seen most."""
+"""Where to begin: what the user gives, or the same problem in the features that are seen most."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,9 +10,10 @@ from numpy.typing import NDArray
 from genelin.eigen.dense import Dense
 from genelin.linalg.columns import Block
 from genelin.operators import Counter, Rows
-from genelin.problems import TwoView, worth_forming
+from genelin.problems import Pencil, TwoView, worth_forming
+from genelin.results import CCASolution, EigenSolution
 
-__all__ = ["frequent_start", "streams"]
+__all__ = ["beside", "frequent_start", "start_of_views", "start_vectors", "streams"]
 
 FREQUENT = 1000  # features of a view that are solved densely, at most
 WORTH = 2.0  # passes over the data whose work the dense solution may take
@@ -76,3 +79,42 @@ def _frequent(rows: Rows, most: int) -> NDArray[np.intp]:
     """The columns with the most entries, in their order."""
     most = min(most, rows.d)
     return np.sort(np.argpartition(-rows.frequencies, most - 1)[:most])
+
+
+def beside(start: tuple[Block, Block], more: tuple[Block, Block]) -> tuple[Block, Block]:
+    """The columns of both, for either view."""
+    x, y = (np.hstack(blocks) for blocks in zip(start, more, strict=True))
+    return x, y
+
+
+def start_of_views(given: Any, problem: TwoView) -> tuple[Block, Block] | None:
+    """A start for two views as one block for each."""
+    if given is None:
+        return None
+    if isinstance(given, CCASolution):
+        given = (given.x_weights, given.y_weights)
+    if not isinstance(given, tuple):
+        given = np.split(np.asarray(given, dtype=np.float64), [problem.splits[0]])
+    x, y = (np.asarray(W, dtype=np.float64) for W in given)
+    shapes = [(len(W), W.shape[1:]) for W in (x, y)]
+    if shapes != [(d, x.shape[1:]) for d in problem.splits] or x.ndim != 2:
+        raise ValueError(
+            f"start has blocks of shape {x.shape} and {y.shape}: it must be a solution, or columns "
+            f"for the {problem.splits[0]} features of X and the {problem.splits[1]} of Y"
+        )
+    return x, y
+
+
+def start_vectors(given: Any, pencil: Pencil) -> Block:
+    """Columns to begin with, from a solution or from blocks."""
+    if given is None:
+        return np.empty((pencil.d, 0))
+    if isinstance(given, EigenSolution):
+        given = given.vectors
+    W = np.vstack(given) if isinstance(given, tuple) else np.asarray(given, dtype=np.float64)
+    if W.ndim != 2 or len(W) != pencil.d or not np.all(np.isfinite(W)):
+        raise ValueError(
+            f"start has shape {W.shape}: it must be finite columns of length {pencil.d}, or a "
+            "solution of a problem of that size"
+        )
+    return W
