@@ -13,7 +13,7 @@ from genelin.eigen.correction import Correctors
 from genelin.eigen.davidson import Davidson
 from genelin.eigen.dense import Dense
 from genelin.eigen.iteration import Callback
-from genelin.eigen.machine import STOCK, Profile, measured, memory_at_hand
+from genelin.eigen.machine import STOCK, Profile, measured, memory_at_hand, seconds_of
 from genelin.eigen.whitened import WhitenedSVD, is_diagonal
 from genelin.io.checkpoint import UNKEPT, Journal
 from genelin.operators import Operator, Rows
@@ -45,7 +45,7 @@ __all__ = [
 OPAQUE = 256  # size up to which operators without entries are multiplied out at once
 OUTER = 20  # outer iterations that `Davidson` needs, as a rule
 STEPS = 20  # and steps of each of its solves where B is not known to be easy
-TRIED, LATER = 10, 1.5  # the same after a trial, and how many more steps later solves take
+TRIED, LATER = 12, 1.5  # the same after a trial, and how many more steps later solves take
 SPARE = 0.8  # part of the free memory that a route may take
 GUESS = 2.0**0.5  # how far off a guess may be: of the outer iterations, of the steps of solves
 UPDATED = 120.0  # bytes of memory that a step of a solve goes through for every number of a block
@@ -169,13 +169,23 @@ class Plan:
         return f"{route.seconds:.2g}", f"{route.passes:.3g}", *map(in_bytes, sizes), reason
 
 
-def planned(problem: Pencil | TwoView, k: int, profile: Profile, steps: int | None = None) -> Plan:
-    """Routes to k pairs, the one to be taken first; `steps` are those of a solve, where known."""
+def planned(
+    problem: Pencil | TwoView,
+    k: int,
+    profile: Profile,
+    steps: int | None = None,
+    column: float | None = None,
+) -> Plan:
+    """Routes to k pairs, the one to be taken first.
+
+    Where they are known: `steps` of a solve, and seconds of products of A and B with a `column`.
+    """
     if isinstance(problem, TwoView):
         routes = _view_routes(problem, k, profile, steps)
         x, y = (f"{rows.n} × {rows.d}" for rows in (problem.X, problem.Y))
         return Plan(f"{k} canonical pairs of X ({x}) and Y ({y})", routes)
-    routes = _pencil_routes(problem, k, profile)
+    column = _per_column(problem, profile) if column is None else column
+    routes = _pencil_routes(problem, k, profile, column)
     return Plan(f"{k} eigenpairs ({problem.which}) of a pencil of size {problem.d}", routes)
 
 
@@ -184,7 +194,8 @@ def surveyed(problem: Pencil | TwoView, k: int) -> Plan:
 
     Its first route is the one that is taken by stock figures where no method is named.
     """
-    plan, taken = planned(problem, k, measured(), trial_steps(problem)), best_route(problem, k)
+    taken = best_route(problem, k)
+    plan = planned(problem, k, measured(), trial_steps(problem), _tried_column(problem, k))
     routes = sorted(plan.routes, key=lambda route: route.name != taken.name)
     return replace(plan, routes=tuple(routes))
 
@@ -247,9 +258,10 @@ def _ranked(routes: list[Route], guesses: int = 2) -> tuple[Route, ...]:
 # --- Pencils -----------------------------------------------------------------------------------
 
 
-def _pencil_routes(problem: Pencil, k: int, profile: Profile) -> tuple[Route, ...]:
-    d, explicit = problem.d, all(part.entries() is not None for part in problem.operators)
-    dense, iterative = _dense_pencil(problem, profile, explicit), _iterative(problem, k, profile)
+def _pencil_routes(problem: Pencil, k: int, profile: Profile, column: float) -> tuple[Route, ...]:
+    d, explicit = problem.d, _is_explicit(problem)
+    dense = _dense_pencil(problem, profile, 0.0 if explicit else column)
+    iterative = _iterative(problem, k, profile, column)
     if k > d // 4 or d <= (SMALL if explicit else OPAQUE):
         return dense, iterative
     if d <= SMALL:
@@ -264,20 +276,31 @@ def _pencil_routes(problem: Pencil, k: int, profile: Profile) -> tuple[Route, ..
     return _ranked([iterative, dense])
 
 
-def _dense_pencil(problem: Pencil, profile: Profile, explicit: bool) -> Route:
+def _is_explicit(problem: Pencil) -> bool:
+    return all(part.entries() is not None for part in problem.operators)
+
+
+def _tried_column(problem: Pencil | TwoView, k: int) -> float | None:
+    """Seconds of products with a column of a block, if that cannot be told but by a trial."""
+    if isinstance(problem, TwoView) or _is_explicit(problem):
+        return None
+    V = start_block(problem, min(Davidson.width(k), problem.d), np.random.default_rng(0))
+    return float(seconds_of(lambda: (problem.A @ V, problem.B @ V), repeats=1) / V.shape[1])
+
+
+def _dense_pencil(problem: Pencil, profile: Profile, column: float) -> Route:
     d, reason = float(problem.d), "a factorisation of B and all eigenvectors"
-    seconds = (profile.decompose + 3 * profile.multiply) * d**3
+    explicit = _is_explicit(problem)
+    seconds = (profile.decompose + 3 * profile.multiply) * d**3 + d * column
     if not explicit:
         reason = f"A and B multiplied out, then {reason}"
-        seconds += d * _per_column(problem, profile)
     passes = 1.0 if explicit else d
     return Route("dense", seconds, passes, 40 * d**2, reason, problem, Dense())
 
 
-def _iterative(problem: Pencil, k: int, profile: Profile) -> Route:
+def _iterative(problem: Pencil, k: int, profile: Profile, column: float) -> Route:
     width = Davidson.width(k)
-    applications = OUTER * (1 + STEPS) * width
-    seconds = applications * _per_column(problem, profile)
+    seconds = OUTER * (1 + STEPS) * width * column
     seconds += basis_seconds(problem.d, width, STEPS, profile)
     reason = f"about {OUTER} outer iterations of {STEPS} steps on {width} columns"
     memory, passes = basis_memory(problem.d, width), OUTER * (1.0 + STEPS)
