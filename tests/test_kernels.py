@@ -200,3 +200,25 @@ def test_lowered_operators_agree_to_single_precision(name: str, k: int) -> None:
     assert single.dtype == np.float32
     exact = operator @ V
     np.testing.assert_allclose(single, exact, atol=1e-5 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("columns", [1, 3, 4, 13, 24, 31])
+@pytest.mark.parametrize(("rows", "m"), [(1, 2), (3, 0), (4, 1), (1001, 0), (1001, 7), (20_003, 5)])
+def test_updates_beside_a_space(rows: int, m: int, columns: int, dtype: type) -> None:
+    """What a step of conjugate gradients does, with the part of its residual along Y."""
+    rng = np.random.default_rng(0)
+    C, R, P, KP, Z = (rng.standard_normal((rows, columns)).astype(dtype) for _ in range(5))
+    Y, weights = rng.standard_normal((rows, m)).astype(dtype), rng.random(rows).astype(dtype)
+    step, conjugation = rng.standard_normal((2, columns))
+    S = rng.standard_normal((m, columns))
+    scale = 1e-5 if dtype is np.float32 else 1e-13
+    moved, left = C + step * P, R - step * KP
+    along, squares = kernels.advance(C, R, P, KP, step, Y, weights)
+    np.testing.assert_allclose(C, moved, atol=10 * scale)
+    np.testing.assert_allclose(R, left, atol=10 * scale)
+    np.testing.assert_allclose(along, Y.T @ left, atol=scale * rows**0.5 * 30)
+    np.testing.assert_allclose(squares, weights @ left**2, rtol=10 * scale)
+    turned = weights[:, None] * Z + conjugation * P + Y @ S
+    kernels.turn(P, Z, conjugation, weights, Y, S)
+    np.testing.assert_allclose(P, turned, atol=100 * scale)
