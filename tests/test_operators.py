@@ -294,6 +294,26 @@ def test_moments_of_dense_views_by_threads(monkeypatch, weighted, shares):
     assert_allclose(total, omega @ Z, rtol=1e-12, atol=1e-9)
 
 
+def test_rows_from_another_worker_are_not_copied_whole():
+    """They may begin anywhere in a message; a whole copy doubles memory and the work on it."""
+    n, d = 200_000, 40
+    room = np.zeros(8 * n * d + 1, np.uint8)[1:]
+    X = room.view(np.float64).reshape(n, d)
+    X[:] = RNG.standard_normal((n, d))
+    assert not X.flags.aligned
+    Y = RNG.standard_normal((n, 3))
+    tracemalloc.start()
+    try:
+        moment, total = CentralMoments(np.zeros(d + 3))(Part(0, X, Y))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < X.nbytes
+    Z = np.hstack([X, Y])
+    assert_allclose(moment, Z.T @ Z, rtol=1e-10, atol=1e-8)
+    assert_allclose(total, Z.sum(axis=0), rtol=1e-10, atol=1e-8)
+
+
 @pytest.mark.parametrize("place", [0, 4321, 9999])
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
 def test_the_largest_number_by_threads(monkeypatch, kind, place):

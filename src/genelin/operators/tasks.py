@@ -204,8 +204,8 @@ class CentralMoments(Task):
         shares = 1 if shares * d * d > MOST_MOMENTS else shares
         step = max(MOMENT_BLOCK // d, d // 4) if shares == 1 else MOMENT_BLOCK // (shares * d)
         work = partial(self._summed, part, max(step, 256))
-        in_double = part.x.dtype == part.other.dtype == np.float64
-        if in_double and part.weights is None and not self.centre.any():
+        as_they_are = all(_fit_for_blas(view) for view in (part.x, part.other))
+        if as_they_are and part.weights is None and not self.centre.any():
             work = partial(_plain_moment, part)
         with one_blas_thread() if shares > 1 else nullcontext():
             return reduce(self.merge, in_threads(work, equal(n, shares)))
@@ -226,6 +226,15 @@ class CentralMoments(Task):
                 moment += np.matmul(Z.T, weighted, out=product)
                 total += weights @ Z
         return moment, total
+
+
+def _fit_for_blas(X: Any) -> bool:
+    """Whether products with X need no copy of it.
+
+    What a worker got from another one need not begin at a multiple of 8 bytes; NumPy copies such an
+    operand for every product, and then takes twice as long, as it does not see that XᵀX is one.
+    """
+    return bool(X.dtype == np.float64 and X.flags.aligned)
 
 
 def _plain_moment(part: Part, first: int, last: int) -> tuple[Any, ...]:
