@@ -16,7 +16,16 @@ from genelin import kernels
 from genelin.kernels import compiled
 from genelin.linalg.columns import LARGE, column_dots
 from genelin.linalg.tall import tall_dot, tall_times
-from genelin.operators import BlockDiagonal, Cross, Gram, Identity, OffDiagonal, as_operator
+from genelin.operators import (
+    BlockDiagonal,
+    Counter,
+    Counting,
+    Cross,
+    Gram,
+    Identity,
+    OffDiagonal,
+    as_operator,
+)
 from genelin.operators.parts import Part
 from genelin.operators.tasks import SparseMoment
 from genelin.threads import at_most, equal, one_blas_thread
@@ -222,3 +231,33 @@ def test_updates_beside_a_space(rows: int, m: int, columns: int, dtype: type) ->
     turned = weights[:, None] * Z + conjugation * P + Y @ S
     kernels.turn(P, Z, conjugation, weights, Y, S)
     np.testing.assert_allclose(P, turned, atol=100 * scale)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("columns", [1, 4, 13])
+@pytest.mark.parametrize("d", [3, 90, 30_001])
+@pytest.mark.parametrize("explicit", [True, False])
+def test_shifted_products_of_sparse_pencils(
+    d: int, columns: int, dtype: type, explicit: bool
+) -> None:
+    """s(θB − A)P with B as a matrix or as any operator, on the meter of both."""
+    rng = np.random.default_rng(d)
+    A, B = (rows_of(d, d, min(1.0, 8 / d), seed) for seed in (1, 2))
+    A, B = A + A.T, sparse.csr_array(B + B.T)
+    P = rng.standard_normal((d, columns))
+    theta, sign = rng.standard_normal(columns), np.where(rng.random(columns) < 0.5, -1.0, 1.0)
+    counter = Counter(data_size=A.nnz + B.nnz)
+    given = B if explicit else (lambda V: B @ V)
+    pencil = [Counting(as_operator(M, shape=(d, d)), counter) for M in (A, given)]
+    if dtype is np.float32:
+        pencil = [Counting(M.lowered() or M, counter) for M in (op._operator for op in pencil)]
+    product = pencil[0].pencil_product(pencil[1])
+    KP, curvature = product(P.astype(dtype), theta, sign)
+    expected = sign * (theta * (B @ P) - A @ P)
+    scale = (1e-5 if dtype is np.float32 else 1e-12) * max(np.abs(expected).max(), 1.0)
+    np.testing.assert_allclose(KP, expected, atol=scale)
+    np.testing.assert_allclose(curvature, (P * expected).sum(axis=0), atol=scale * d)
+    assert KP.dtype == dtype
+    assert counter.applications == 2 * columns
+    if explicit:
+        assert counter.passes == pytest.approx(1.0)

@@ -108,6 +108,23 @@ def test_a_plan_prints_routes_and_reasons():
     assert len(lines) == 5
 
 
+def test_a_plan_begins_an_iteration_and_tells_what_it_saw():
+    X, Y = wide_views(20_000, 5000, 8)
+    shared = sparse.csr_array(sparse.hstack([X, sparse.random_array((20_000, 40), density=0.2)]))
+    easy, hard = ((shared, sparse.csr_array(shared[:, ::-1])), (X, Y))
+    plans = [plan_cca(*views, k=5, reg=1e-3, form=False).chosen for views in (easy, hard)]
+    assert all("3 outer iterations took" in route.reason for route in plans)
+    assert plans[0].passes < plans[1].passes
+    found = top_k_cca(*hard, k=5, reg=1e-3, form=False, tol=1e-5)
+    assert plans[1].passes / 3 < found.cost.passes < 3 * plans[1].passes
+
+
+def test_a_plan_does_not_begin_what_would_be_long(monkeypatch):
+    monkeypatch.setattr(planner, "LONGEST", 0.0)
+    chosen = plan_cca(*wide_views(20_000, 5000, 8), k=5, reg=1e-3).chosen
+    assert "outer iterations of" in chosen.reason
+
+
 @pytest.mark.parametrize("k", [0, 6, 2.5])
 def test_plans_refuse_what_top_k_refuses(k):
     X = np.random.default_rng(0).random((20, 5))

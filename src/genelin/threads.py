@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import Any
@@ -90,7 +90,12 @@ def in_threads(work: Callable[..., Any], parts: Iterable[Any]) -> list[Any]:
     if len(parts) == 1 or kernel_limit(len(parts)) == 1:
         return [work(*part) for part in parts]
     pool = _pool(os.getpid())
-    return [task.result() for task in [pool.submit(work, *part) for part in parts]]
+    others = [pool.submit(work, *part) for part in parts[1:]]
+    try:
+        first = work(*parts[0])  # a thread that only waited would have to be woken up
+    finally:
+        wait(others)  # they write to memory that the caller may let go of
+    return [first, *(task.result() for task in others)]
 
 
 @cache

@@ -19,7 +19,7 @@ from genelin.problems import Pencil
 
 __all__ = ["Correction", "Correctors"]
 
-LONG = 5e7  # flops of a product from which on float32 and fused products pay
+LONG = 1e7  # flops of a product from which on float32 and fused products pay
 Inverse = Callable[[Block], Block]
 Positions = NDArray[np.intp]
 
@@ -56,7 +56,8 @@ class Correctors:
         self._A, self._B = pencil.operators if self.low is None else self.low
         self._dtype: np.dtype[Any] = np.dtype(np.float64 if self.low is None else np.float32)
         self._inverse = _Inverse(inverse, diagonal, self._dtype)
-        self._whole = _whole(pencil.A) if self.low is None else 8
+        opaque = not (pencil.A.flops and pencil.B.flops)  # columns that fill up may be dear there
+        self._whole = _whole(pencil.A) if self.low is None or opaque else 8
         self._at_once = self._A.pencil_product(self._B) if long else None
 
     def plain(self, R: Block, columns: Positions, enough: float, steps: int) -> Correction:

@@ -37,7 +37,7 @@ TRIES = 6  # verifications that may send the iteration back
 MOST_KEPT = 2**28  # bytes of a space that is kept whole in a checkpoint
 SINGLE = 1e-3  # tolerance that a space in single precision may reach
 FINE = 1e-4  # relative residual at which one in double precision takes over for a smaller one
-STUCK = 3  # outer iterations without progress after which it takes over too
+STUCK = 3  # outer iterations without progress after which it takes over too; one near the end
 KEPT = ("effort", "steps", "inner", "recent", "distrust", "best", "since", "tries", "single")
 
 
@@ -80,8 +80,8 @@ class Davidson:
     solver: Any = CG()  # noqa: RUF009 - frozen
     reduction: float = 0.1
     steps: int = 40
-    blocks: int = 10
-    keep: int = 3
+    blocks: int = 6
+    keep: int = 2
     max_iter: int = 1000
     max_applications: float = np.inf
     start: Any = None
@@ -436,7 +436,8 @@ class _Run:
     def _too_coarse(self, basis: RitzBasis, estimates: Vector) -> bool:
         """Whether rounding of a space in single precision could be in the way from here on."""
         relative = self.distrust * float(estimates[: self.k].max()) / largest(basis.theta)
-        return self.single and ((relative < FINE and self.tol < SINGLE) or self.since >= STUCK)
+        stuck = self.since >= (1 if relative < SINGLE else STUCK)
+        return self.single and ((relative < FINE and self.tol < SINGLE) or stuck)
 
     def _sharpen(self) -> None:
         """The best pairs of a space in single precision begin one in double precision."""

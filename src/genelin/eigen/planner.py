@@ -14,6 +14,7 @@ from genelin.eigen.davidson import Davidson
 from genelin.eigen.dense import Dense
 from genelin.eigen.iteration import Callback
 from genelin.eigen.machine import STOCK, Profile, measured, memory_at_hand, seconds_of
+from genelin.eigen.rehearsal import rehearsed
 from genelin.eigen.whitened import WhitenedSVD, is_diagonal
 from genelin.io.checkpoint import UNKEPT, Journal
 from genelin.operators import Operator, Rows
@@ -51,6 +52,7 @@ GUESS = 2.0**0.5  # how far off a guess may be: of the outer iterations, of the 
 UPDATED = 120.0  # bytes of memory that a step of a solve goes through for every number of a block
 SKINNY = 4.0  # how much slower dense products with few columns are, for each number
 LANCZOS = 20  # products with a diagonal problem for every pair
+LONGEST = 120.0  # seconds of a route that is begun for a plan
 
 
 @dataclass(frozen=True)
@@ -119,8 +121,8 @@ class Route:
 class Plan:
     """Routes to a solution with their predicted cost, the one to be taken first.
 
-    Iterations are foreseen as typical: the time of an iterative route grows when eigenvalues next
-    to the k-th are close.
+    Iterations are foreseen as typical, or by the first few of them: the time of an iterative route
+    grows when eigenvalues next to the k-th are close.
 
     Examples
     --------
@@ -192,12 +194,25 @@ def planned(
 def surveyed(problem: Pencil | TwoView, k: int) -> Plan:
     """The plan by the measured speed of this machine, and a trial solve with B.
 
-    Its first route is the one that is taken by stock figures where no method is named.
+    Its first route is the one that is taken by stock figures where no method is named; an iteration
+    on two data sets in memory is begun, unless that would be long.
     """
     taken = best_route(problem, k)
     plan = planned(problem, k, measured(), trial_steps(problem), _tried_column(problem, k))
-    routes = sorted(plan.routes, key=lambda route: route.name != taken.name)
-    return replace(plan, routes=tuple(routes))
+    first, *others = sorted(plan.routes, key=lambda route: route.name != taken.name)
+    return replace(plan, routes=(_begun(first, k), *others))
+
+
+def _begun(route: Route, k: int) -> Route:
+    """The route as its first iterations foretell it."""
+    problem = route.problem
+    if not (isinstance(problem, TwoView) and isinstance(route.method, Davidson)):
+        return route
+    if route.seconds > LONGEST or not (problem.X.at_hand and problem.Y.at_hand):
+        return route
+    tried = rehearsed(route.method, replace(problem), k)
+    reason = f"{route.reason.split(';')[0]}; {tried.reason}"
+    return replace(route, seconds=tried.seconds, passes=tried.passes, reason=reason)
 
 
 def best_route(problem: Pencil | TwoView, k: int) -> Route:

@@ -6,6 +6,7 @@ from genelin.kernels.products import (
     finish,
     outs_for,
     pair_times,
+    shifted_times,
     times,
 )
 from genelin.kernels.steps import dense_steps, sparse_steps
@@ -24,6 +25,7 @@ __all__ = [
     "outs_for",
     "pair_times",
     "shifted_dots",
+    "shifted_times",
     "sparse_steps",
     "times",
     "turn",

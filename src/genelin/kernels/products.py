@@ -12,10 +12,11 @@ from genelin.kernels.rows import ask, gather, spread
 from genelin.room import LINE, empty, in_line
 from genelin.threads import equal, in_threads
 
-__all__ = ["cross_times", "dense_moment", "finish", "outs_for", "pair_times", "times"]
+__all__ = ["cross_times", "dense_moment", "finish", "outs_for", "pair_times", "shifted_times", "times"]
 
 FULL = 4  # columns that are worked on together, at least
 FAR = 2**22  # bytes of blocks whose rows are asked for: smaller ones stay near the processor
+PIECE = 512  # rows whose curvatures are summed in the precision of their block
 MOST_MOMENTS = 2**24  # numbers of all moments where every thread has its own: 128 MB
 
 
@@ -24,6 +25,28 @@ def _times(data, indices, indptr, V, out, first, last):
     """Rows first … last − 1 of X·V."""
     for i in range(first, last):
         gather(data, indices, indptr[i], indptr[i + 1], V, out, i)
+
+
+@compiled
+def _shifted_times(ad, ai, ap, bd, bi, bp, P, theta, sign, KP, total, first, last):
+    """Rows first … last − 1 of KP = s(θB − A)P, and Σ p·kp of them; without bp, KP holds BP."""
+    k = P.shape[1]
+    T, sums = np.empty((2, k), P.dtype), np.empty(k, P.dtype)
+    for start in range(first, last, PIECE):
+        sums[:] = 0
+        for i in range(start, min(start + PIECE, last)):
+            gather(ad, ai, ap[i], ap[i + 1], P, T, 0)
+            if len(bp):
+                gather(bd, bi, bp[i], bp[i + 1], P, T, 1)
+            else:
+                for q in range(k):
+                    T[1, q] = KP[i, q]
+            for q in range(k):
+                value = sign[q] * (theta[q] * T[1, q] - T[0, q])
+                KP[i, q] = value
+                sums[q] += P[i, q] * value
+        for q in range(k):
+            total[q] += sums[q]
 
 
 @compiled
@@ -151,6 +174,23 @@ def times(X: Any, V: Any) -> Any:
     arrays = (*_arrays(X), V, out)
     in_threads(_times, [(*arrays, *span) for span in ranges])
     return _summed([out], k)
+
+
+def shifted_times(A: Any, B: Any, P: Any, theta: Any, sign: Any, BP: Any = None) -> tuple[Any, Any]:
+    """KP = s(θB − A)P for CSR A and B, every column with its own s and θ, and the sums pᵀKp.
+
+    B is None where BP is known: KP is written over it. Columns come by fours.
+    """
+    if P.shape[1] % FULL:
+        raise ValueError(f"P has {P.shape[1]} columns: fill it up to a multiple of {FULL}")
+    dtype, nothing = P.dtype, (np.empty(0, P.dtype), *np.empty((2, 0), A.indices.dtype))
+    P, KP = np.ascontiguousarray(P), empty(P.shape, dtype) if BP is None else BP
+    ranges = balanced(A.indptr, _parts(A.nnz + (0 if B is None else B.nnz), P.shape[1]))
+    totals = np.zeros((len(ranges), P.shape[1]))
+    arrays = (*_arrays(A), *(nothing if B is None else _arrays(B)), P)
+    arrays = (*arrays, theta.astype(dtype), sign.astype(dtype), KP)
+    in_threads(_shifted_times, [(*arrays, totals[t], *span) for t, span in enumerate(ranges)])
+    return KP, totals.sum(axis=0)
 
 
 def _summed(outs: list[Any], columns: int) -> Any:

@@ -19,6 +19,7 @@ from genelin.threads import equal, in_threads
 
 __all__ = [
     "by_rows",
+    "in_precision",
     "put_columns",
     "stacked",
     "subtract_product",
@@ -155,6 +156,20 @@ def stacked(*blocks: Block) -> Block:
         part = out[first : first + len(block)]
         by_rows(partial(_copy, part, block), len(block), block.size)
         first += len(block)
+    return out
+
+
+def in_precision(block: Block, dtype: Any) -> Block:
+    """The block in another precision.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> in_precision(np.ones((2, 1)), np.float32).dtype
+    dtype('float32')
+    """
+    out: Block = empty(block.shape, dtype)
+    by_rows(partial(_copy, out, block), len(block), block.size)
     return out
 
 

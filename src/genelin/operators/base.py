@@ -37,7 +37,12 @@ class Entries:
 
 
 class PencilProduct(Protocol):
-    """s(θB − A)P for a block P, every column with its own s and θ."""
+    """s(θB − A)P for a block P, every column with its own s and θ.
+
+    `reads` are the stored numbers that a product reads.
+    """
+
+    reads: float
 
     def __call__(self, P: Block, theta: Vector, sign: Vector) -> tuple[Block, Vector]:
         """The product, which the next call overwrites, and the curvatures pᵀ·s(θB − A)p."""
@@ -58,7 +63,7 @@ class Operator(ABC):
     - `n_rows` of the data behind it (0: there are none), and `on_rows(rows)`: the same operator
       from some of them;
     - `lowered()`: the same operator in single precision where that is cheaper, or None;
-    - `pencil_product(B)`: θB − A at the price of B, where both are made of the same data, or None;
+    - `pencil_product(B)`: θB − A in one sweep, where that is cheaper than both products, or None;
     - `flops` per column and `reads`, stored numbers read per application: its cost.
 
     Examples
@@ -122,7 +127,7 @@ class Operator(ABC):
         raise ValueError(f"{self!r} is not made of the covariance of two views")
 
     def pencil_product(self, B: Operator) -> PencilProduct | None:
-        """θB − A of this operator A in one sweep over the data behind both; None without one."""
+        """θB − A of this operator A in one sweep over what is behind both; None without one."""
         return None
 
     def on_rows(self, rows: Any) -> Operator:

@@ -398,7 +398,7 @@ class Sweep:
     """
 
     def __init__(self, cross: Cross, x: Gram, y: Gram) -> None:
-        self._x, self._y, self._dtype = x, y, cross.dtype
+        self._x, self._y, self._dtype, self.reads = x, y, cross.dtype, cross.reads
         self._means, self._factors = (
             np.concatenate(
                 [

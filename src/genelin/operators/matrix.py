@@ -9,10 +9,11 @@ import numpy as np
 from scipy import sparse
 
 from genelin.linalg.columns import Block, Vector
+from genelin.linalg.tall import in_precision
 from genelin.operators.base import Entries, Operator
 from genelin.operators.products import times
 
-__all__ = ["FunctionOperator", "Identity", "MatrixOperator", "Shifted"]
+__all__ = ["FunctionOperator", "Identity", "MatrixOperator", "Rounded", "Shifted", "ShiftedProduct"]
 
 
 class MatrixOperator(Operator):
@@ -52,6 +53,43 @@ class MatrixOperator(Operator):
         twin = MatrixOperator(self.matrix.astype(np.float32))
         twin.dtype = np.dtype(np.float32)
         return twin
+
+    def pencil_product(self, B: Operator) -> ShiftedProduct | None:
+        """θB − A row by row, for a sparse A."""
+        return ShiftedProduct(self, B) if sparse.issparse(self.matrix) else None
+
+
+class ShiftedProduct:
+    """s(θB − A)P for a CSR matrix A, with no block for AP, nor for BP where B is one as well.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> A = MatrixOperator(sparse.csr_array(np.diag([1.0, 3.0])))
+    >>> KP, curvature = ShiftedProduct(A, Identity(2))(np.ones((2, 1)), np.array([4.0]), np.ones(1))
+    >>> KP.tolist(), curvature.tolist()
+    ([[3.0], [1.0]], [4.0])
+    """
+
+    def __init__(self, A: MatrixOperator, B: Operator) -> None:
+        self._A, self._B = A.matrix.tocsr(), B
+        known = B.matrix if isinstance(B, MatrixOperator) and sparse.issparse(B.matrix) else None
+        self._entries = None if known is None else known.tocsr()
+        self.reads = A.reads + B.reads
+
+    def __call__(self, P: Block, theta: Vector, sign: Vector) -> tuple[Block, Vector]:
+        """The product and the curvatures pᵀ·s(θB − A)p."""
+        from genelin.kernels import shifted_times
+        from genelin.kernels.products import FULL
+
+        k, missing = P.shape[1], -P.shape[1] % FULL
+        if missing:
+            more = ((0, 0), (0, missing))
+            KP, curvature = self(np.pad(P, more), np.pad(theta, more[1]), np.pad(sign, more[1]))
+            return KP[:, :k], curvature[:k]
+        BP = None if self._entries is not None else np.ascontiguousarray(self._B @ P, P.dtype)
+        product, sums = shifted_times(self._A, self._entries, P, theta, sign, BP)
+        return product, sums
 
 
 class Identity(Operator):
@@ -129,6 +167,36 @@ class FunctionOperator(Operator):
         if not np.isfinite(block.sum()) and not np.all(np.isfinite(block)):
             raise ValueError(f"{self._name} @ V has NaN or inf for a finite V: check the operator")
         return block
+
+    def lowered(self) -> Rounded:
+        """Blocks in float32, products as they are."""
+        return Rounded(self)
+
+
+class Rounded(Operator):
+    """An operator of which only products are known, between blocks in float32.
+
+    The work on blocks around its products is halved, and their own error is that of rounding.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> thirds = FunctionOperator(lambda V: V / 3, (2, 2))
+    >>> (Rounded(thirds) @ np.ones((2, 1))).dtype
+    dtype('float32')
+    """
+
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, operator: Operator) -> None:
+        super().__init__(operator.shape)
+        self._operator, self.reads, self.flops = operator, operator.reads, operator.flops
+
+    def _apply(self, V: Block) -> Block:
+        return in_precision(self._operator @ in_precision(V, np.float64), np.float32)
+
+    def _apply_transposed(self, V: Block) -> Block:
+        return in_precision(self._operator.T @ in_precision(V, np.float64), np.float32)
 
 
 class Shifted(Operator):
