@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 import warnings
+from dataclasses import replace
 from typing import Any
 
 from default import Views, cases
@@ -27,17 +28,17 @@ SKIPPED = ("kernels", "first_call")
 def measured(task: Any) -> dict[str, Any]:
     """Seconds that were foreseen and taken, passes, and both routes."""
     if isinstance(task, Views):
-        settings = {"k": task.k, "reg": task.reg, "center": task.center}
+        settings = {"k": task.k, "reg": task.reg, "center": task.center, "tol": task.tol}
         plan = plan_cca(task.X, task.Y, **settings)
         start = time.perf_counter()
-        found: Any = top_k_cca(task.X, task.Y, **settings, tol=task.tol)
+        found: Any = top_k_cca(task.X, task.Y, **settings)
     else:
         A, B = (
             Counted(M) if name in task.hidden else M
             for name, M in zip("AB", (task.A, task.B), strict=True)
         )
         given = (A, B, task.k)
-        plan = plan_top_k(*given, which=task.which)
+        plan = plan_top_k(*given, which=task.which, tol=task.tol)
         start = time.perf_counter()
         found = top_k(*given, which=task.which, tol=task.tol)
     seconds, foreseen = time.perf_counter() - start, plan.chosen.seconds
@@ -60,13 +61,15 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[], help="workloads or cases")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds of one problem")
     parser.add_argument("--quick", action="store_true", help="reduced sizes")
+    parser.add_argument("--tol", type=float, help="another tolerance than that of the problems")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
         warnings.simplefilter("ignore")
         case = next(case for case in listed if case.name == options.child)
         measured(case.tiny())
-        print(json.dumps(measured((case.quick if options.quick else case.full)())))
+        task = (case.quick if options.quick else case.full)()
+        print(json.dumps(measured(replace(task, tol=options.tol or task.tol))))
         return
     print(f"{'case':<24}{'foreseen':>10}{'seconds':>10}{'ratio':>7}{'passes':>16}  route")
     rows = {}
@@ -75,6 +78,7 @@ def main() -> None:
             continue
         command = [sys.executable, __file__, "--child", case.name]
         command += ["--quick"] if options.quick else []
+        command += [f"--tol={options.tol}"] if options.tol else []
         try:
             done = subprocess.run(
                 command, capture_output=True, text=True, timeout=options.limit, check=True

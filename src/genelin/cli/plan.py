@@ -16,6 +16,9 @@ __all__ = ["plan"]
 @click.argument("y", metavar="[Y]", type=click.Path(), required=False)
 @problem_options
 @table_options
+@click.option(
+    "--tol", type=float, default=1e-6, show_default=True, help="Largest residual of a pair."
+)
 @json_flag
 def plan(
     x: str,
@@ -29,7 +32,7 @@ def plan(
 ) -> None:
     """Say what `genelin cca X Y` would do: routes with seconds, passes and memory, the best first.
 
-    Takes about a second, in which the speed of this machine is measured.
+    The speed of this machine is measured, which takes about a second, and an iteration is begun.
     """
     from genelin import plan_cca
     from genelin.cli.screen import Screen

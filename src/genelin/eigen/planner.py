@@ -52,6 +52,7 @@ GUESS = 2.0**0.5  # how far off a guess may be: of the outer iterations, of the 
 UPDATED = 120.0  # bytes of memory that a step of a solve goes through for every number of a block
 SKINNY = 4.0  # how much slower dense products with few columns are, for each number
 LANCZOS = 20  # products with a diagonal problem for every pair
+USUAL = 1e-6  # tolerance that outer iterations are foreseen for
 LONGEST = 120.0  # seconds of a route that is begun for a plan
 
 
@@ -191,7 +192,7 @@ def planned(
     return Plan(f"{k} eigenpairs ({problem.which}) of a pencil of size {problem.d}", routes)
 
 
-def surveyed(problem: Pencil | TwoView, k: int) -> Plan:
+def surveyed(problem: Pencil | TwoView, k: int, tol: float) -> Plan:
     """The plan by the measured speed of this machine, and a trial solve with B.
 
     Its first route is the one that is taken by stock figures where no method is named; an iteration
@@ -200,17 +201,20 @@ def surveyed(problem: Pencil | TwoView, k: int) -> Plan:
     taken = best_route(problem, k)
     plan = planned(problem, k, measured(), trial_steps(problem), _tried_column(problem, k))
     first, *others = sorted(plan.routes, key=lambda route: route.name != taken.name)
-    return replace(plan, routes=(_begun(first, k), *others))
+    return replace(plan, routes=(_foretold(first, k, tol), *others))
 
 
-def _begun(route: Route, k: int) -> Route:
-    """The route as its first iterations foretell it."""
+def _foretold(route: Route, k: int, tol: float) -> Route:
+    """An iterative route down to a tolerance, as its first iterations foretell it."""
     problem = route.problem
-    if not (isinstance(problem, TwoView) and isinstance(route.method, Davidson)):
+    if not isinstance(route.method, Davidson):
         return route
+    if not isinstance(problem, TwoView):
+        longer = np.log10(tol) / np.log10(USUAL)
+        return replace(route, seconds=longer * route.seconds, passes=longer * route.passes)
     if route.seconds > LONGEST or not (problem.X.at_hand and problem.Y.at_hand):
         return route
-    tried = rehearsed(route.method, replace(problem), k)
+    tried = rehearsed(route.method, replace(problem), k, tol)
     reason = f"{route.reason.split(';')[0]}; {tried.reason}"
     return replace(route, seconds=tried.seconds, passes=tried.passes, reason=reason)
 

@@ -6,6 +6,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from genelin.linalg.columns import Block
 from genelin.problems import TwoView
 from genelin.results import Record
@@ -14,7 +16,8 @@ __all__ = ["Rehearsal", "rehearsed"]
 
 ITERATIONS = 3  # outer ones: the start, and two corrections
 EXPANSION = 4.0  # sweeps over the data beside those of a solve: expansions in double precision
-LEFT, SHAPE, FEWEST = 400.0, 0.55, 30.0  # sweeps left are LEFT·residual^SHAPE, as a rule
+MOST, SHAPE, LEAST = 80.0, 0.55, 10.0  # sweeps for a digit: MOST·residual^SHAPE, as a rule
+CHECK = 10.0  # sweeps for the check of the residuals
 
 
 @dataclass(frozen=True)
@@ -41,12 +44,12 @@ class Rehearsal:
         )
 
 
-class _Enough(Exception):
+class _SeenEnoughError(Exception):
     """Ends a run from its callback: nothing of it is looked at any more."""
 
 
-def rehearsed(method: Any, problem: TwoView, k: int) -> Rehearsal:
-    """Begin to solve a problem, and tell from that how long the rest would take.
+def rehearsed(method: Any, problem: TwoView, k: int, tol: float) -> Rehearsal:
+    """Begin to solve a problem, and tell from that how long the rest would take, down to `tol`.
 
     Where the first corrections leave a small residual, values are far apart and the rest is short;
     where they do not, solves grow longer. How much longer is a rule of thumb from problems of
@@ -57,8 +60,8 @@ def rehearsed(method: Any, problem: TwoView, k: int) -> Rehearsal:
     >>> import numpy as np
     >>> from genelin import Davidson
     >>> views = np.random.default_rng(0).standard_normal((2, 90, 40))
-    >>> tried = rehearsed(Davidson(), TwoView(*views, reg=1.0), k=2)
-    >>> 0 < tried.tried < tried.seconds
+    >>> tried = rehearsed(Davidson(), TwoView(*views, reg=1.0), k=2, tol=1e-8)
+    >>> 0 < tried.tried <= tried.seconds
     True
     """
     records: list[Record] = []
@@ -66,22 +69,23 @@ def rehearsed(method: Any, problem: TwoView, k: int) -> Rehearsal:
     def watch(record: Record, _: Block) -> None:
         records.append(record)
         if len(records) == ITERATIONS:
-            raise _Enough
+            raise _SeenEnoughError
 
     began = time.perf_counter()
     try:
-        found = method(problem, k, callback=watch)
-    except _Enough:
-        return _extrapolated(records, time.perf_counter() - began)
+        found = method(problem, k, tol, callback=watch)
+    except _SeenEnoughError:
+        return _extrapolated(records, time.perf_counter() - began, tol)
     seconds = time.perf_counter() - began
     return Rehearsal(seconds, found.cost.passes, seconds, records[-1].residual)
 
 
-def _extrapolated(records: list[Record], tried: float) -> Rehearsal:
+def _extrapolated(records: list[Record], tried: float, tol: float) -> Rehearsal:
     """The whole from its first iterations: sweeps that are left, at the price of those so far."""
     first, last = records[0], records[-1]
     sweeps = sum(record.inner_iterations + EXPANSION for record in records[1:])
-    left = max(FEWEST, LEFT * min(last.residual, 1.0) ** SHAPE)
+    digits = np.log10(max(last.residual / tol, 1.0))
+    left = CHECK + digits * max(LEAST, MOST * min(last.residual, 1.0) ** SHAPE)
     seconds = tried + left * (last.seconds - first.seconds) / sweeps
     passes = last.passes + left * (last.passes - first.passes) / sweeps
     return Rehearsal(seconds, passes, tried, last.residual)

@@ -180,12 +180,14 @@ def top_k_cca(
     return _described(solution, route)
 
 
-def plan_top_k(A: Any, B: Any = None, k: int = 1, *, which: Which = "LM") -> Plan:
+def plan_top_k(
+    A: Any, B: Any = None, k: int = 1, *, which: Which = "LM", tol: float = 1e-8
+) -> Plan:
     """What `top_k(A, B, k)` would do, at what cost, and what else could be done.
 
     Parameters
     ----------
-    A, B, k, which : as for `top_k`.
+    A, B, k, which, tol : as for `top_k`.
 
     Returns
     -------
@@ -202,7 +204,8 @@ def plan_top_k(A: Any, B: Any = None, k: int = 1, *, which: Which = "LM") -> Pla
     """
     problem = Pencil(A, B, which)
     _check_k(k, problem.d, f"the size of A, {problem.d}")
-    return surveyed(problem, k)
+    _check_tol(tol)
+    return surveyed(problem, k, tol)
 
 
 def plan_cca(
@@ -215,6 +218,7 @@ def plan_cca(
     center: bool = True,
     scale: bool = False,
     form: bool | None = None,
+    tol: float = 1e-6,
     cluster: ClusterSpec | None = None,
 ) -> Plan:
     """What `top_k_cca(X, Y, k)` would do, at what cost, and what else could be done.
@@ -225,8 +229,8 @@ def plan_cca(
 
     Parameters
     ----------
-    X, Y, k, reg, shrinkage, center, scale, form : as for `top_k_cca`; data that do not exist yet
-        are described by a `DataSpec` each.
+    X, Y, k, reg, shrinkage, center, scale, form, tol : as for `top_k_cca`; data that do not exist
+        yet are described by a `DataSpec` each.
     cluster : plan for these workers instead of this machine: the data are taken to be in their
         memory already, and their cores to be as fast as those here.
 
@@ -260,8 +264,9 @@ def plan_cca(
         X, Y = described(X, Y)
     problem = TwoView(X, Y, reg, center, scale, shrinkage, form)
     _check_k(k, min(problem.splits), f"the smaller number of columns, {min(problem.splits)}")
+    _check_tol(tol)
     if cluster is None:
-        return planned(problem, k, measured()) if imagined else surveyed(problem, k)
+        return planned(problem, k, measured()) if imagined else surveyed(problem, k, tol)
     steps = None if imagined else trial_steps(problem)
     return planned_on(cluster, problem, k, measured(), STEPS if steps is None else steps)
 

@@ -12,7 +12,15 @@ from genelin.kernels.rows import ask, gather, spread
 from genelin.room import LINE, empty, in_line
 from genelin.threads import equal, in_threads
 
-__all__ = ["cross_times", "dense_moment", "finish", "outs_for", "pair_times", "shifted_times", "times"]
+__all__ = [
+    "cross_times",
+    "dense_moment",
+    "finish",
+    "outs_for",
+    "pair_times",
+    "shifted_times",
+    "times",
+]
 
 FULL = 4  # columns that are worked on together, at least
 FAR = 2**22  # bytes of blocks whose rows are asked for: smaller ones stay near the processor
