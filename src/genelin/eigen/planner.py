@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -210,7 +211,7 @@ def _foretold(route: Route, k: int, tol: float) -> Route:
     if not isinstance(route.method, Davidson):
         return route
     if not isinstance(problem, TwoView):
-        longer = np.log10(tol) / np.log10(USUAL)
+        longer = math.log10(tol) / math.log10(USUAL)
         return replace(route, seconds=longer * route.seconds, passes=longer * route.passes)
     if route.seconds > LONGEST or not (problem.X.at_hand and problem.Y.at_hand):
         return route

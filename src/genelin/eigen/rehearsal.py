@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from genelin.linalg.columns import Block
 from genelin.problems import TwoView
@@ -84,7 +83,7 @@ def _extrapolated(records: list[Record], tried: float, tol: float) -> Rehearsal:
     """The whole from its first iterations: sweeps that are left, at the price of those so far."""
     first, last = records[0], records[-1]
     sweeps = sum(record.inner_iterations + EXPANSION for record in records[1:])
-    digits = np.log10(max(last.residual / tol, 1.0))
+    digits = math.log10(max(last.residual / tol, 1.0))
     left = CHECK + digits * max(LEAST, MOST * min(last.residual, 1.0) ** SHAPE)
     seconds = tried + left * (last.seconds - first.seconds) / sweeps
     passes = last.passes + left * (last.passes - first.passes) / sweeps
