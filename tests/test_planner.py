@@ -119,6 +119,17 @@ def test_a_plan_begins_an_iteration_and_tells_what_it_saw():
     assert plans[1].passes / 3 < found.cost.passes < 3 * plans[1].passes
 
 
+def test_a_tighter_tolerance_is_foreseen_to_take_longer():
+    views, A = wide_views(20_000, 5000, 8), sparse.diags_array(np.arange(1.0, 20_001.0))
+    for loose, tight in (
+        (plan_cca(*views, k=5, reg=1e-3, tol=tol).chosen.passes for tol in (1e-2, 1e-8)),
+        (plan_top_k(A, k=3, tol=tol).chosen.passes for tol in (1e-2, 1e-8)),
+    ):
+        assert 1.5 * loose < tight
+    with pytest.raises(ValueError, match="tol=2"):
+        plan_top_k(A, k=3, tol=2)
+
+
 def test_a_plan_does_not_begin_what_would_be_long(monkeypatch):
     monkeypatch.setattr(planner, "LONGEST", 0.0)
     chosen = plan_cca(*wide_views(20_000, 5000, 8), k=5, reg=1e-3).chosen

@@ -197,12 +197,21 @@ def surveyed(problem: Pencil | TwoView, k: int, tol: float) -> Plan:
     """The plan by the measured speed of this machine, and a trial solve with B.
 
     Its first route is the one that is taken by stock figures where no method is named; an iteration
-    on two data sets in memory is begun, unless that would be long.
+    on two data sets in memory is begun, unless that would be long. What is longer or shorter than
+    was foreseen is so for the same iteration on other operators, too.
     """
     taken = best_route(problem, k)
     plan = planned(problem, k, measured(), trial_steps(problem), _tried_column(problem, k))
     first, *others = sorted(plan.routes, key=lambda route: route.name != taken.name)
-    return replace(plan, routes=(_foretold(first, k, tol), *others))
+    told = _foretold(first, k, tol)
+    ratio = told.seconds / first.seconds
+    rest = (
+        replace(route, seconds=ratio * route.seconds)
+        if isinstance(route.method, Davidson)
+        else route
+        for route in others
+    )
+    return replace(plan, routes=(told, *rest))
 
 
 def _foretold(route: Route, k: int, tol: float) -> Route:

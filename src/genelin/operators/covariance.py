@@ -15,7 +15,7 @@ from genelin.operators.base import Entries, Operator
 from genelin.operators.chunked import ChunkedRows, paired
 from genelin.operators.convert import as_rows
 from genelin.operators.parts import Part
-from genelin.operators.products import times
+from genelin.operators.products import filled_up, times
 from genelin.operators.row_sum import RowSum
 from genelin.operators.rows import Rows
 from genelin.operators.tasks import (
@@ -422,13 +422,9 @@ class Sweep:
     def __call__(self, P: Block, theta: Vector, sign: Vector) -> tuple[Block, Vector]:
         """The product, which the next call overwrites, and the curvatures pᵀ·s(θB − A)p."""
         from genelin.kernels import finish
-        from genelin.kernels.products import FULL
 
-        k, missing = P.shape[1], -P.shape[1] % FULL
-        if missing:
-            more = ((0, 0), (0, missing))
-            KP, curvature = self(np.pad(P, more), np.pad(theta, more[1]), np.pad(sign, more[1]))
-            return KP[:, :k], curvature[:k]
+        k = P.shape[1]
+        P, theta, sign = filled_up(P, theta, sign)
         cut, n, dtype = self._x.shape[0], self._x.rows.n, self._dtype
         halves, grams = (slice(0, cut), slice(cut, len(P))), (self._x, self._y)
         P = np.ascontiguousarray(P, dtype)
@@ -442,7 +438,7 @@ class Sweep:
         for half, gram, total in zip(halves, grams, totals, strict=True):
             ridge = (gram.reg * sign * theta).astype(dtype)
             curvature += finish(outs, P, self._means, self._factors, total, ridge, half)
-        return outs[0, : len(P)], curvature
+        return outs[0, : len(P), :k], curvature[:k]
 
     def _summed(self, task: PairTimes) -> tuple[Block, Block]:
         """The product as a sum over the first axis, and its totals."""

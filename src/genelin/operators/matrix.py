@@ -11,7 +11,7 @@ from scipy import sparse
 from genelin.linalg.columns import Block, Vector
 from genelin.linalg.tall import in_precision
 from genelin.operators.base import Entries, Operator
-from genelin.operators.products import times
+from genelin.operators.products import filled_up, times
 
 __all__ = ["FunctionOperator", "Identity", "MatrixOperator", "Rounded", "Shifted", "ShiftedProduct"]
 
@@ -80,16 +80,12 @@ class ShiftedProduct:
     def __call__(self, P: Block, theta: Vector, sign: Vector) -> tuple[Block, Vector]:
         """The product and the curvatures pᵀ·s(θB − A)p."""
         from genelin.kernels import shifted_times
-        from genelin.kernels.products import FULL
 
-        k, missing = P.shape[1], -P.shape[1] % FULL
-        if missing:
-            more = ((0, 0), (0, missing))
-            KP, curvature = self(np.pad(P, more), np.pad(theta, more[1]), np.pad(sign, more[1]))
-            return KP[:, :k], curvature[:k]
+        k = P.shape[1]
+        P, theta, sign = filled_up(P, theta, sign)
         BP = None if self._entries is not None else np.ascontiguousarray(self._B @ P, P.dtype)
-        product, sums = shifted_times(self._A, self._entries, P, theta, sign, BP)
-        return product, sums
+        KP, curvature = shifted_times(self._A, self._entries, P, theta, sign, BP)
+        return KP[:, :k], curvature[:k]
 
 
 class Identity(Operator):

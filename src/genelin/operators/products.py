@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from genelin.linalg.columns import Block
+from genelin.linalg.columns import Block, Vector
 
 if TYPE_CHECKING:
     from genelin.operators.parts import RowBlock
 
-__all__ = ["cross_times", "in_one_sweep", "times"]
+__all__ = ["cross_times", "filled_up", "in_one_sweep", "times"]
 
 NARROW, NARROW_SWEEP = 2, 4  # columns below which SciPy's products are as fast
 
@@ -52,3 +52,21 @@ def cross_times(x: RowBlock, y: RowBlock, V: Block) -> Block:
     if x.mean is not None:
         product -= np.outer(x.mean, total)
     return product
+
+
+def filled_up(P: Block, theta: Vector, sign: Vector) -> tuple[Block, Vector, Vector]:
+    """A block with its shifts and signs, and columns of zeros up to a number that kernels take.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> filled_up(np.ones((2, 3)), np.ones(3), np.ones(3))[0].tolist()
+    [[1.0, 1.0, 1.0, 0.0], [1.0, 1.0, 1.0, 0.0]]
+    """
+    from genelin.kernels.products import FULL
+
+    missing = -P.shape[1] % FULL
+    if not missing:
+        return P, theta, sign
+    more = (0, missing)
+    return np.pad(P, ((0, 0), more)), np.pad(theta, more), np.pad(sign, more)
