@@ -25,20 +25,21 @@ class Rehearsal:
 
     Examples
     --------
-    >>> Rehearsal(seconds=3.5, passes=40.0, tried=0.8, residual=0.2).reason
+    >>> Rehearsal(seconds=3.5, passes=40.0, iterations=3, tried=0.8, residual=0.2).reason
     '3 outer iterations took 0.8 s and left a residual of 0.2'
     """
 
     seconds: float
     passes: float
-    tried: float
+    iterations: int  # that were tried
+    tried: float  # seconds that they took
     residual: float
 
     @property
     def reason(self) -> str:
         """What the figures rest on."""
         return (
-            f"{ITERATIONS} outer iterations took {self.tried:.2g} s and left a residual of "
+            f"{self.iterations} outer iterations took {self.tried:.2g} s and left a residual of "
             f"{self.residual:.1g}"
         )
 
@@ -76,7 +77,7 @@ def rehearsed(method: Any, problem: TwoView, k: int, tol: float) -> Rehearsal:
     except _SeenEnoughError:
         return _extrapolated(records, time.perf_counter() - began, tol)
     seconds = time.perf_counter() - began
-    return Rehearsal(seconds, found.cost.passes, seconds, records[-1].residual)
+    return Rehearsal(seconds, found.cost.passes, len(records), seconds, records[-1].residual)
 
 
 def _extrapolated(records: list[Record], tried: float, tol: float) -> Rehearsal:
@@ -87,4 +88,4 @@ def _extrapolated(records: list[Record], tried: float, tol: float) -> Rehearsal:
     left = CHECK + digits * max(LEAST, MOST * min(last.residual, 1.0) ** SHAPE)
     seconds = tried + left * (last.seconds - first.seconds) / sweeps
     passes = last.passes + left * (last.passes - first.passes) / sweeps
-    return Rehearsal(seconds, passes, tried, last.residual)
+    return Rehearsal(seconds, passes, len(records), tried, last.residual)
