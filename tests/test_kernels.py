@@ -88,7 +88,7 @@ def test_rows_whose_arrays_are_not_contiguous() -> None:
     np.testing.assert_allclose(kernels.cross_times(twin, twin, V)[0], X.T @ (X @ V), atol=1e-12)
 
 
-@pytest.mark.parametrize("k", [3, 20, 29])
+@pytest.mark.parametrize("k", [3, 12, 16, 20, 24, 29, 44])
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_all_threads_and_kinds_of_numbers(k: int, index: type, dtype: type) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from genelin.kernels.compiled import balanced, compiled, threads
 from genelin.kernels.lanes import at
-from genelin.kernels.rows import ask, gather, spread
+from genelin.kernels.rows import finish_row, fold, gather, mix, shift_row, spread
 from genelin.room import LINE, empty, in_line
 from genelin.threads import equal, in_threads
 
@@ -23,63 +23,47 @@ __all__ = [
 ]
 
 FULL = 4  # columns that are worked on together, at least
-FAR = 2**22  # bytes of blocks whose rows are asked for: smaller ones stay near the processor
 PIECE = 512  # rows whose curvatures are summed in the precision of their block
 MOST_MOMENTS = 2**24  # numbers of all moments where every thread has its own: 128 MB
 
 
 @compiled
-def _times(data, indices, indptr, V, out, first, last):
-    """Rows first … last − 1 of X·V."""
+def _times(data, indices, indptr, V, start, out, first, last):
+    """Rows first … last − 1 of X·V; `start` is a row of zeros."""
+    most = indptr[last] - 1
     for i in range(first, last):
-        gather(data, indices, indptr[i], indptr[i + 1], V, out, i)
+        gather(data, indices, indptr[i], indptr[i + 1], most, V, start, 0, out, i)
 
 
 @compiled
-def _shifted_times(ad, ai, ap, bd, bi, bp, P, theta, sign, KP, total, first, last):
-    """Rows first … last − 1 of KP = s(θB − A)P, and Σ p·kp of them; without bp, KP holds BP."""
-    k = P.shape[1]
-    T, sums = np.empty((2, k), P.dtype), np.empty(k, P.dtype)
-    for start in range(first, last, PIECE):
-        sums[:] = 0
-        for i in range(start, min(start + PIECE, last)):
-            gather(ad, ai, ap[i], ap[i + 1], P, T, 0)
-            if len(bp):
-                gather(bd, bi, bp[i], bp[i + 1], P, T, 1)
-            else:
-                for q in range(k):
-                    T[1, q] = KP[i, q]
-            for q in range(k):
-                value = sign[q] * (theta[q] * T[1, q] - T[0, q])
-                KP[i, q] = value
-                sums[q] += P[i, q] * value
-        for q in range(k):
-            total[q] += sums[q]
+def _shifted_times(
+    ad, ai, ap, bd, bi, bp, P, theta, sign, a_start, b_start, T, KP, sums, total, first, last
+):
+    """Rows first … last − 1 of KP = s(θB − A)P, and Σ p·kp of them.
+
+    AP and BP begin with a row for all, or with the rows of a block. T is room for two rows, `sums`
+    is a row of zeros.
+    """
+    a_most, b_most, known = ap[last] - 1, bp[last] - 1, len(b_start) > 1
+    for i in range(first, last):
+        gather(ad, ai, ap[i], ap[i + 1], a_most, P, a_start, 0, T, 0)
+        gather(bd, bi, bp[i], bp[i + 1], b_most, P, b_start, i if known else 0, T, 1)
+        shift_row(T, theta, sign, P, KP, sums, i)
+        if (i + 1 - first) % PIECE == 0 or i + 1 == last:
+            fold(sums, total)
 
 
 @compiled
-def _cross_times(xd, xi, xp, yd, yi, yp, V, shift, weights, out, total, first, last):
-    """`out` is Σ ωᵢxᵢ(yᵢᵀV − shift) over rows first … last − 1; brackets are summed in `total`."""
-    k = V.shape[1]
-    out[:] = 0
-    T = np.empty((1, k), V.dtype)
-    x_last, y_last = max(xp[last] - 1, 0), max(yp[last] - 1, 0)
-    far = (V.size + out.size) * V.itemsize > FAR
+def _cross_times(xd, xi, xp, yd, yi, yp, V, start, weights, T, out, total, first, last):
+    """Add Σ ωᵢxᵢ(yᵢᵀV + start) over rows first … last − 1 to `out`; brackets are summed in `total`.
+
+    T is room for one of them.
+    """
+    x_most, y_most = xp[last] - 1, yp[last] - 1
     for i in range(first, last):
-        if far:
-            ask(yi, yp[i], yp[i + 1], y_last, V)
-            ask(xi, xp[i], xp[i + 1], x_last, out)
-        gather(yd, yi, yp[i], yp[i + 1], V, T, 0)
-        if len(shift):
-            for q in range(k):
-                T[0, q] -= shift[q]
-        if len(weights):
-            for q in range(k):
-                T[0, q] *= weights[i]
-        if len(shift):
-            for q in range(k):
-                total[q] += T[0, q]
-        spread(xd, xi, xp[i], xp[i + 1], T, 0, out)
+        weight = weights[i] if len(weights) else 1.0
+        gather(yd, yi, yp[i], yp[i + 1], y_most, V, start, 0, T, 0)
+        spread(xd, xi, xp[i], xp[i + 1], x_most, T, 0, weight, out, total)
 
 
 @compiled
@@ -95,45 +79,21 @@ def _moment(xd, xi, xp, yd, yi, yp, weights, out, first, last):
 
 @compiled
 def _pair_times(
-    xd, xi, xp, yd, yi, yp, Px, Py, own, other, shift, weights, out, total, first, last
+    xd, xi, xp, yd, yi, yp, Px, Py, own, other, start, weights, T, out_x, out_y, total, first, last
 ):
-    """`out` is [Σ ωᵢxᵢ(a·u + c·v); Σ ωᵢyᵢ(b·v + c·u)], u = xᵢᵀPx, v = yᵢᵀPy.
+    """Add Σ ωᵢxᵢ(a·u + c·v) to `out_x` and Σ ωᵢyᵢ(b·v + c·u) to `out_y`; brackets to `total`.
 
-    (a, b) are the rows of `own`, c is `other`; u and v are less `shift` if there is one, and then
-    the brackets are summed in `total`.
+    u = xᵢᵀPx and v = yᵢᵀPy, each with its row of `start`; (a, b) are the rows of `own`, c the
+    row of `other`. T is room for two rows.
     """
-    k = Px.shape[1]
-    out_x, out_y = out[: len(Px)], out[len(Px) :]
-    out[:] = 0
-    T = np.empty((2, k), Px.dtype)
-    x_last, y_last = max(xp[last] - 1, 0), max(yp[last] - 1, 0)
-    far = 2 * out.size * out.itemsize > FAR
+    x_most, y_most = xp[last] - 1, yp[last] - 1
     for i in range(first, last):
-        if far:
-            ask(xi, xp[i], xp[i + 1], x_last, Px)
-            ask(xi, xp[i], xp[i + 1], x_last, out_x)
-            ask(yi, yp[i], yp[i + 1], y_last, Py)
-            ask(yi, yp[i], yp[i + 1], y_last, out_y)
-        gather(xd, xi, xp[i], xp[i + 1], Px, T, 0)
-        gather(yd, yi, yp[i], yp[i + 1], Py, T, 1)
-        if len(shift):
-            for q in range(k):
-                T[0, q] -= shift[0, q]
-                T[1, q] -= shift[1, q]
-        for q in range(k):
-            u, v = T[0, q], T[1, q]
-            T[0, q] = own[0, q] * u + other[q] * v
-            T[1, q] = own[1, q] * v + other[q] * u
-        if len(weights):
-            for q in range(k):
-                T[0, q] *= weights[i]
-                T[1, q] *= weights[i]
-        if len(shift):
-            for q in range(k):
-                total[0, q] += T[0, q]
-                total[1, q] += T[1, q]
-        spread(xd, xi, xp[i], xp[i + 1], T, 0, out_x)
-        spread(yd, yi, yp[i], yp[i + 1], T, 1, out_y)
+        gather(xd, xi, xp[i], xp[i + 1], x_most, Px, start, 0, T, 0)
+        gather(yd, yi, yp[i], yp[i + 1], y_most, Py, start, 1, T, 1)
+        mix(own, other, T)
+        weight = weights[i] if len(weights) else 1.0
+        spread(xd, xi, xp[i], xp[i + 1], x_most, T, 0, weight, out_x, total)
+        spread(yd, yi, yp[i], yp[i + 1], y_most, T, 1, weight, out_y, total)
 
 
 def _parts(stored, k):
@@ -174,12 +134,19 @@ def outs_for(parts: int, shape: tuple[int, int], dtype: Any) -> Any:
     return empty((parts, -(-rows // LINE) * LINE, columns), dtype)
 
 
+def _zeros(shape: tuple[int, ...], dtype: Any) -> Any:
+    """Zeros of which no line of memory is another thread's."""
+    block = empty(shape, dtype)
+    block.fill(0)
+    return block
+
+
 def times(X: Any, V: Any) -> Any:
     """X @ V for CSR X, rows shared out among threads."""
     k, V = V.shape[1], _filled_up(V)
     out = empty((X.shape[0], V.shape[1]), V.dtype)
     ranges = balanced(X.indptr, _parts(X.nnz, V.shape[1]))
-    arrays = (*_arrays(X), V, out)
+    arrays = (*_arrays(X), V, _zeros((1, V.shape[1]), V.dtype), out)
     in_threads(_times, [(*arrays, *span) for span in ranges])
     return _summed([out], k)
 
@@ -189,16 +156,22 @@ def shifted_times(A: Any, B: Any, P: Any, theta: Any, sign: Any, BP: Any = None)
 
     B is None where BP is known: KP is written over it. Columns come by fours.
     """
-    if P.shape[1] % FULL:
-        raise ValueError(f"P has {P.shape[1]} columns: fill it up to a multiple of {FULL}")
-    dtype, nothing = P.dtype, (np.empty(0, P.dtype), *np.empty((2, 0), A.indices.dtype))
+    k, dtype, nothing = P.shape[1], P.dtype, _zeros((1, P.shape[1]), P.dtype)
+    if k % FULL:
+        raise ValueError(f"P has {k} columns: fill it up to a multiple of {FULL}")
+    stored = A.nnz + (0 if B is None else B.nnz)
+    B = type(A)(A.shape, dtype=dtype) if B is None else B
     P, KP = np.ascontiguousarray(P), empty(P.shape, dtype) if BP is None else BP
-    ranges = balanced(A.indptr, _parts(A.nnz + (0 if B is None else B.nnz), P.shape[1]))
-    totals = np.zeros((len(ranges), P.shape[1]))
-    arrays = (*_arrays(A), *(nothing if B is None else _arrays(B)), P)
-    arrays = (*arrays, theta.astype(dtype), sign.astype(dtype), KP)
-    in_threads(_shifted_times, [(*arrays, totals[t], *span) for t, span in enumerate(ranges)])
-    return KP, totals.sum(axis=0)
+    theta, sign = (row.astype(dtype)[None] for row in (theta, sign))
+    begin = nothing if BP is None else BP
+    arrays = (*_arrays(A), *_arrays(B), P, theta, sign, nothing, begin)
+
+    def share(first: int, last: int) -> Any:
+        T, sums, total = _zeros((2, k), dtype), _zeros((1, k), dtype), _zeros((1, k), np.float64)
+        _shifted_times(*arrays, T, KP, sums, total, first, last)
+        return total[0]
+
+    return KP, sum(in_threads(share, balanced(A.indptr, _parts(stored, k))))
 
 
 def _summed(outs: list[Any], columns: int) -> Any:
@@ -219,22 +192,25 @@ def _summed(outs: list[Any], columns: int) -> Any:
 
 
 def cross_times(X: Any, Y: Any, V: Any, shift: Any = None, weights: Any = None) -> tuple[Any, Any]:
-    """XᵀΩ(Y @ V − 1·shiftᵀ) in one sweep over the rows, and the column sums of Ω(…).
-
-    The sums are zero without a shift, where they are not needed.
-    """
+    """XᵀΩ(Y @ V − 1·shiftᵀ) in one sweep over the rows, and the column sums of Ω(…)."""
     k, V = V.shape[1], _filled_up(V)
-    d, wide = X.shape[1], V.shape[1]
+    d, wide, dtype = X.shape[1], V.shape[1], V.dtype
     ranges = balanced(Y.indptr, _parts(X.nnz + Y.nnz, k))
-    outs = [empty((d, wide), V.dtype) for _ in ranges]
-    totals = np.zeros((len(ranges), wide), V.dtype)
-    shift = np.empty(0, V.dtype) if shift is None else np.pad(shift.astype(V.dtype), (0, wide - k))
-    weights = np.empty(0, V.dtype) if weights is None else weights.astype(V.dtype, copy=False)
-    arrays = (*_arrays(X), *_arrays(Y), V, shift, weights)
-    in_threads(
-        _cross_times, [(*arrays, outs[t], totals[t], *span) for t, span in enumerate(ranges)]
-    )
-    return _summed(outs, k), totals.sum(axis=0)[:k]
+    outs = [empty((d, wide), dtype) for _ in ranges]
+    start = _zeros((1, wide), dtype)
+    if shift is not None:
+        start[0, :k] = -shift
+    weights = np.empty(0, dtype) if weights is None else weights.astype(dtype, copy=False)
+    arrays = (*_arrays(X), *_arrays(Y), V, start, weights)
+
+    def share(out: Any, first: int, last: int) -> Any:
+        out.fill(0)
+        T, total = _zeros((1, wide), dtype), _zeros((1, wide), dtype)
+        _cross_times(*arrays, T, out, total, first, last)
+        return total[0]
+
+    totals = in_threads(share, [(out, *span) for out, span in zip(outs, ranges, strict=True)])
+    return _summed(outs, k), sum(totals)[:k]
 
 
 def dense_moment(X: Any, Y: Any, weights: Any = None) -> Any:
@@ -259,43 +235,46 @@ def pair_times(
     P is [Px; Py]; a and b are the rows of `own` and c is `other`, one number a column. XPx and YPy
     are less the rows of `shift`, if it has any; rows count by their `weights` (None: alike). The
     product is the sum of `outs` from `outs_for`, which are overwritten; what was spread, summed
-    over rows, is returned, zeros without a shift. Columns come by fours, and are fastest by eights.
+    over rows, is returned. Columns come by fours, and are fastest by eights.
     """
-    cut, (d, k) = X.shape[1], P.shape
+    cut, (d, k), dtype = X.shape[1], P.shape, P.dtype
     if k % FULL:
         raise ValueError(f"P has {k} columns: fill it up to a multiple of {FULL}")
-    totals = np.zeros((len(outs), 2, k), P.dtype)
-    weights = np.empty(0, P.dtype) if weights is None else weights.astype(P.dtype, copy=False)
+    start = _zeros((2, k), dtype)
+    start[: len(shift)] -= shift
+    weights = np.empty(0, dtype) if weights is None else weights.astype(dtype, copy=False)
     P = np.ascontiguousarray(P)
-    views = (*_arrays(X), *_arrays(Y), P[:cut], P[cut:])
-    spans = [
-        (*views, own, other, shift, weights, outs[t, :d], totals[t], *span)
-        for t, span in enumerate(balanced(X.indptr, len(outs)))
-    ]
-    in_threads(_pair_times, spans)
-    return totals.sum(axis=0)
+    arrays = (*_arrays(X), *_arrays(Y), P[:cut], P[cut:], own, other[None], start, weights)
+
+    def share(out: Any, first: int, last: int) -> Any:
+        out.fill(0)
+        T, total = _zeros((2, k), dtype), _zeros((2, k), dtype)
+        _pair_times(*arrays, T, out[:cut], out[cut:d], total, first, last)
+        return total
+
+    ranges = balanced(X.indptr, len(outs))
+    return sum(in_threads(share, [(out, *span) for out, span in zip(outs, ranges, strict=True)]))
 
 
 @compiled
-def _finish(outs, P, means, factors, total, ridge, curvature, first, last):
+def _finish(outs, apart, P, means, factors, total, ridge, sums, curvature, first, last):
+    """Products of all threads lie below each other in `outs`, so many rows apart."""
     for i in range(first, last):
-        for t in range(1, outs.shape[0]):
-            for q in range(outs.shape[2]):
-                outs[0, i, q] += outs[t, i, q]
-        for q in range(outs.shape[2]):
-            value = factors[i] * (outs[0, i, q] - means[i] * total[q]) + ridge[q] * P[i, q]
-            outs[0, i, q] = value
-            curvature[q] += P[i, q] * value
+        finish_row(outs, i, apart, len(outs), P, means[i], factors[i], total, ridge, sums)
+        if (i + 1 - first) % PIECE == 0 or i + 1 == last:
+            fold(sums, curvature)
 
 
 def finish(outs: Any, P: Any, means: Any, factors: Any, total: Any, ridge: Any, rows: slice) -> Any:
     """KP = factors·(Σ outs − means·totalᵀ) + ridge·P, in outs[0], and the sums pᵀKp over rows."""
-    spans = equal(rows.stop - rows.start, len(outs))
-    curvatures = np.zeros((len(spans), P.shape[1]))
-    arrays = (outs, P, means, factors, total, ridge)
-    parts = [
-        (*arrays, curvatures[t], rows.start + first, rows.start + last)
-        for t, (first, last) in enumerate(spans)
-    ]
-    in_threads(_finish, parts)
-    return curvatures.sum(axis=0)
+    if not outs.flags.c_contiguous:
+        raise ValueError("outs is not contiguous: take it from outs_for")
+    k, spans = P.shape[1], equal(rows.stop - rows.start, len(outs))
+    arrays = (outs.reshape(-1, k), outs.shape[1], P, means, factors, total[None], ridge[None])
+
+    def share(first: int, last: int) -> Any:
+        sums, curvature = _zeros((1, k), P.dtype), _zeros((1, k), np.float64)
+        _finish(*arrays, sums, curvature, rows.start + first, rows.start + last)
+        return curvature[0]
+
+    return sum(in_threads(share, spans))

@@ -1,209 +1,162 @@
-"""What compiled loops do with whole rows of blocks: a few columns at a time, sums in registers.
+"""What kernels do with whole rows of blocks: a few columns at a time, sums in registers.
 
-Written as loops of LLVM, for every width of a register: as Python functions that are inlined in
-their callers they took three times as long to compile.
+Every function is a piece of a kernel, built from loops of LLVM for every width of a register. Loops
+that LLVM itself puts into registers take twice as long to compile.
 """
 
 from __future__ import annotations
 
-from llvmlite import ir
+from functools import wraps
+
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
-from genelin.kernels.lanes import INT64, LOOSELY, Lanes, everywhere, pointer_to, prefetch
-from genelin.room import LINE
+from genelin.kernels.loops import ALONE, ANY, BY_FOURS, Code
 
-__all__ = ["ROWS", "add_dots", "add_times", "ask", "gather", "spread"]
+__all__ = [
+    "ROWS",
+    "advance_rows",
+    "finish_row",
+    "fold",
+    "gather",
+    "mix",
+    "shift_row",
+    "spread",
+    "turn_rows",
+]
 
-BY_FOURS = ((16, 8), (16,), (8,), (4,))  # columns that are worked on together, by registers
-ANY = ((16,), (8,), (4,), (1,))
-AHEAD = 16  # entries between asking for a row of a block and using it
 ROWS = 4  # rows of tall blocks that are worked on together
 
 
-class _Loops:
-    """Loops over entries and columns in the code that is being built."""
+def _built(build):
+    """An intrinsic of arrays, numbers and positions, which returns nothing."""
 
-    def __init__(self, context, builder):
-        self.context, self.builder = context, builder
+    @wraps(build)
+    def typed(typingctx, *kinds):
+        def generate(context, builder, signature, args):
+            code = Code(context, builder)
+            build(code, *code.seen(signature, args))
+            return context.get_dummy_value()
 
-    def over(self, start, stop, step=1):
-        """`with loops.over(start, stop) as (i, _)`."""
-        return cgutils.for_range_slice(self.builder, start, stop, INT64(step), INT64)
+        kept = (types.Array, types.Float)
+        places = [kind if isinstance(kind, kept) else types.intp for kind in kinds]
+        return types.void(*places), generate
 
-    def groups(self, columns, kinds):
-        """Columns that are worked on together, first and last: all groups of a kind, then less.
-
-        Columns of a group are pairs of where a register begins and of its width.
-        """
-        start = INT64(0)
-        for widths in kinds:
-            left = self.builder.srem(self.builder.sub(columns, start), INT64(sum(widths)))
-            stop = self.builder.sub(columns, left)
-            begins = [sum(widths[:t]) for t in range(len(widths))]
-            yield list(zip(begins, widths, strict=True)), sum(widths), start, stop
-            start = stop
-
-    def columns(self, kind, array):
-        """Number of columns of a block, or of entries of a vector."""
-        parts = self.context.make_array(kind)(self.context, self.builder, array)
-        return cgutils.unpack_tuple(self.builder, parts.shape, kind.ndim)[-1]
-
-    def entry(self, kind, array, place):
-        """array[place] of a contiguous vector."""
-        parts = self.context.make_array(kind)(self.context, self.builder, array)
-        return self.builder.load(self.builder.gep(parts.data, [place]))
-
-    def index(self, kind, array, place):
-        """The same as a position."""
-        return self.context.cast(
-            self.builder, self.entry(kind, array, place), kind.dtype, types.intp
-        )
-
-    def number(self, kind, array, row, column):
-        """array[row, column]."""
-        target = self.context.get_value_type(kind.dtype)
-        place = pointer_to(self.context, self.builder, kind, array, row, column, target)
-        return self.builder.load(place)
-
-    def load(self, kind, array, row, column, width):
-        """array[row, column : column + width]."""
-        place = self._place(kind, array, row, column, width)
-        value = self.builder.load(place)
-        value.align = kind.dtype.bitwidth // 8
-        return value
-
-    def store(self, kind, array, row, column, width, value):
-        """array[row, column : column + width] = value."""
-        place = self._place(kind, array, row, column, width)
-        self.builder.store(value, place).align = kind.dtype.bitwidth // 8
-
-    def _place(self, kind, array, row, column, width):
-        target = self.context.get_value_type(Lanes(kind.dtype, width))
-        return pointer_to(self.context, self.builder, kind, array, row, column, target)
-
-    def add_product(self, total, number, kind, lanes, scalar, width):
-        """Total + number·lanes, for a number of type `kind`."""
-        factor = everywhere(self.context, self.builder, number, kind, Lanes(scalar, width))
-        return self.builder.fadd(total, self.builder.fmul(factor, lanes, LOOSELY), LOOSELY)
-
-    def sums(self, scalar, width):
-        """A place for sums, which LLVM keeps in a register."""
-        kind = self.context.get_value_type(Lanes(scalar, width))
-        return cgutils.alloca_once(self.builder, kind), ir.Constant(kind, [0.0] * width)
+    return intrinsic(typed)
 
 
-@intrinsic
-def gather(typingctx, data, indices, low, high, V, T, i):
-    """Row i of T is the row of X between low and high, times V, whose columns come by fours."""
+@_built
+def gather(code, data, indices, low, high, most, V, start, s, T, i):
+    """T[i] = start[s] + the row of X between low and high, times V, whose columns come by fours.
 
-    def generate(context, builder, signature, args):
-        loops, scalar = _Loops(context, builder), V.dtype
-        numbers, positions, first, last, block, out, row = args
-        for group, width, start, stop in loops.groups(loops.columns(V, block), BY_FOURS):
-            sums = [(*loops.sums(scalar, wide), at, wide) for at, wide in group]
-            with loops.over(start, stop, width) as (q, _):
-                for total, zeros, _, _ in sums:
-                    builder.store(zeros, total)
-                with loops.over(first, last) as (e, _):
-                    j, number = loops.index(indices, positions, e), loops.entry(data, numbers, e)
-                    for total, _, at, wide in sums:
-                        lanes = loops.load(V, block, j, builder.add(q, INT64(at)), wide)
-                        added = (builder.load(total), number, data.dtype, lanes, scalar, wide)
-                        builder.store(loops.add_product(*added), total)
-                for total, _, at, wide in sums:
-                    place = builder.add(q, INT64(at))
-                    loops.store(T, out, row, place, wide, builder.load(total))
-        return context.get_dummy_value()
-
-    return types.void(data, indices, types.intp, types.intp, V, T, types.intp), generate
+    Rows of V for entries that follow, up to `most`, are asked for on the way.
+    """
+    for group in code.by_columns(V, BY_FOURS):
+        sums = [code.sum(start.lanes(s, *columns)) for columns in group]
+        for e in code.over(low, high):
+            V.ask(indices.position(code.ahead(e, most)), group)
+            j, x = indices.position(e), data.number(e)
+            for total, columns in zip(sums, group, strict=True):
+                total.add(x * V.lanes(j, *columns))
+        for total, (q, _) in zip(sums, group, strict=True):
+            T.put(i, q, total.lanes)
 
 
-@intrinsic
-def spread(typingctx, data, indices, low, high, T, i, out):
-    """Add the row of X between low and high, transposed, times row i of T, to `out`."""
+@_built
+def spread(code, data, indices, low, high, most, T, i, weight, out, total):
+    """Add t = weight·T[i] to total[i], and xᵀt to `out`, for the row x of X between low and high.
 
-    def generate(context, builder, signature, args):
-        loops, scalar = _Loops(context, builder), T.dtype
-        numbers, positions, first, last, block, row, total = args
-        for group, width, start, stop in loops.groups(loops.columns(T, block), BY_FOURS):
-            with loops.over(start, stop, width) as (q, _):
-                places = [(builder.add(q, INT64(at)), wide) for at, wide in group]
-                lanes = [loops.load(T, block, row, place, wide) for place, wide in places]
-                with loops.over(first, last) as (e, _):
-                    j, number = loops.index(indices, positions, e), loops.entry(data, numbers, e)
-                    for (place, wide), lane in zip(places, lanes, strict=True):
-                        sums = loops.load(out, total, j, place, wide)
-                        added = loops.add_product(sums, number, data.dtype, lane, scalar, wide)
-                        loops.store(out, total, j, place, wide, added)
-        return context.get_dummy_value()
-
-    return types.void(data, indices, types.intp, types.intp, T, types.intp, out), generate
+    Rows of `out` for entries that follow, up to `most`, are asked for on the way.
+    """
+    for group in code.by_columns(T, BY_FOURS):
+        row = [weight * T.lanes(i, *columns) for columns in group]
+        for t, (q, width) in zip(row, group, strict=True):
+            total.put(i, q, total.lanes(i, q, width) + t)
+        for e in code.over(low, high):
+            out.ask(indices.position(code.ahead(e, most)), group)
+            j, x = indices.position(e), data.number(e)
+            for t, (q, width) in zip(row, group, strict=True):
+                out.put(j, q, out.lanes(j, q, width) + x * t)
 
 
-@intrinsic
-def ask(typingctx, indices, low, high, last, V):
-    """Ask the memory for the rows of V that are needed a few entries after low … high − 1."""
-
-    def generate(context, builder, signature, args):
-        loops, byte = _Loops(context, builder), ir.IntType(8)
-        positions, first, stop, most, block = args
-        with loops.over(first, stop) as (e, _):
-            later = builder.add(e, INT64(AHEAD))
-            near = builder.icmp_signed("<", later, most)
-            row = loops.index(indices, positions, builder.select(near, later, most))
-            step = LINE // (V.dtype.bitwidth // 8)
-            with loops.over(INT64(0), loops.columns(V, block), step) as (q, _):
-                prefetch(builder, pointer_to(context, builder, V, block, row, q, byte))
-        return context.get_dummy_value()
-
-    return types.void(indices, types.intp, types.intp, types.intp, V), generate
+@_built
+def mix(code, own, other, T):
+    """Rows u and v of T become a·u + c·v and b·v + c·u; `own` has rows a and b, `other` has c."""
+    for ((q, width),) in code.by_columns(T, ALONE):
+        (a, b), c = (own.lanes(row, q, width) for row in (0, 1)), other.lanes(0, q, width)
+        u, v = (T.lanes(row, q, width) for row in (0, 1))
+        T.put(0, q, a * u + c * v)
+        T.put(1, q, b * v + c * u)
 
 
-@intrinsic
-def add_dots(typingctx, Y, R, i, S):
-    """S += YᵀR of four rows from i on."""
-
-    def generate(context, builder, signature, args):
-        loops, scalar = _Loops(context, builder), R.dtype
-        left, right, row, sums = args
-        rows = [builder.add(row, INT64(t)) for t in range(ROWS)]
-        for _, width, start, stop in loops.groups(loops.columns(R, right), ANY):
-            with loops.over(start, stop, width) as (q, _):
-                lanes = [loops.load(R, right, r, q, width) for r in rows]
-                with loops.over(INT64(0), loops.columns(Y, left)) as (j, _):
-                    total = loops.load(S, sums, j, q, width)
-                    for r, lane in zip(rows, lanes, strict=True):
-                        number = loops.number(Y, left, r, j)
-                        total = loops.add_product(total, number, Y.dtype, lane, scalar, width)
-                    loops.store(S, sums, j, q, width, total)
-        return context.get_dummy_value()
-
-    return types.void(Y, R, types.intp, S), generate
+@_built
+def shift_row(code, T, theta, sign, P, KP, sums, i):
+    """KP[i] = sign·(theta·T[1] − T[0]), and sums += P[i]·KP[i]; all but P and KP are rows."""
+    for ((q, width),) in code.by_columns(P, ALONE):
+        a, b, p = T.lanes(0, q, width), T.lanes(1, q, width), P.lanes(i, q, width)
+        kp = sign.lanes(0, q, width) * (theta.lanes(0, q, width) * b - a)
+        KP.put(i, q, kp)
+        sums.put(0, q, sums.lanes(0, q, width) + p * kp)
 
 
-@intrinsic
-def add_times(typingctx, Y, S, i, P):
-    """P += YS in four rows from i on."""
+@_built
+def finish_row(code, outs, i, apart, stop, P, mean, factor, total, ridge, sums):
+    """outs[i] = factor·(o − mean·total) + ridge·P[i] = kp, and sums += P[i]·kp.
 
-    def generate(context, builder, signature, args):
-        loops, scalar = _Loops(context, builder), P.dtype
-        left, small, row, out = args
-        rows = [builder.add(row, INT64(t)) for t in range(ROWS)]
-        for _, width, start, stop in loops.groups(loops.columns(P, out), ANY):
-            totals = [loops.sums(scalar, width)[0] for _ in rows]
-            with loops.over(start, stop, width) as (q, _):
-                for r, total in zip(rows, totals, strict=True):
-                    builder.store(loops.load(P, out, r, q, width), total)
-                with loops.over(INT64(0), loops.columns(Y, left)) as (j, _):
-                    lanes = loops.load(S, small, j, q, width)
-                    for r, total in zip(rows, totals, strict=True):
-                        number = loops.number(Y, left, r, j)
-                        added = (builder.load(total), number, Y.dtype, lanes, scalar, width)
-                        builder.store(loops.add_product(*added), total)
-                for r, total in zip(rows, totals, strict=True):
-                    loops.store(P, out, r, q, width, builder.load(total))
-        return context.get_dummy_value()
+    o is the sum of the rows of `outs` from i on that lie `apart`, before `stop`.
+    """
+    for ((q, width),) in code.by_columns(P, ALONE):
+        p, t = P.lanes(i, q, width), total.lanes(0, q, width)
+        o = code.sum(p.zeros())
+        for row in code.over(i, stop, apart):
+            o.add(outs.lanes(row, q, width))
+        kp = factor * (o.lanes - mean * t) + ridge.lanes(0, q, width) * p
+        outs.put(i, q, kp)
+        sums.put(0, q, sums.lanes(0, q, width) + p * kp)
 
-    return types.void(Y, S, types.intp, P), generate
+
+@_built
+def fold(code, sums, total):
+    """Total += sums, in double precision, and sums = 0."""
+    for ((q, width),) in code.by_columns(sums, ANY):
+        for row in code.over(0, sums.rows):
+            part = sums.lanes(row, q, width)
+            total.put(row, q, total.lanes(row, q, width) + part.as_double())
+            sums.put(row, q, part.zeros())
+
+
+@_built
+def advance_rows(code, C, R, P, KP, step, Y, weights, S, i):
+    """C += step·P and R −= step·KP in four rows from i on; S += Yᵀr, its last row Σ weights·r²."""
+    rows, m = [code.plus(i, t) for t in range(ROWS)], Y.columns
+    for ((q, width),) in code.by_columns(R, ANY):
+        length, squares, new = step.lanes(0, q, width), S.lanes(m, q, width), []
+        for row in rows:
+            C.put(row, q, C.lanes(row, q, width) + length * P.lanes(row, q, width))
+            r = R.lanes(row, q, width) - length * KP.lanes(row, q, width)
+            R.put(row, q, r)
+            squares += weights.number(row) * (r * r)
+            new.append(r)
+        S.put(m, q, squares)
+        for j in code.over(0, m):
+            total = S.lanes(j, q, width)
+            for row, r in zip(rows, new, strict=True):
+                total += Y.number(row, j) * r
+            S.put(j, q, total)
+
+
+@_built
+def turn_rows(code, P, Z, conjugation, weights, Y, S, i):
+    """P = weights·Z + conjugation·P + YS in four rows from i on."""
+    rows = [code.plus(i, t) for t in range(ROWS)]
+    for ((q, width),) in code.by_columns(P, ANY):
+        factor, sums = conjugation.lanes(0, q, width), []
+        for row in rows:
+            p, z = P.lanes(row, q, width), Z.lanes(row, q, width)
+            sums.append(code.sum(factor * p + weights.number(row) * z))
+        for j in code.over(0, Y.columns):
+            lanes = S.lanes(j, q, width)
+            for row, total in zip(rows, sums, strict=True):
+                total.add(Y.number(row, j) * lanes)
+        for row, total in zip(rows, sums, strict=True):
+            P.put(row, q, total.lanes)

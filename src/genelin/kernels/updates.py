@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from genelin.kernels.compiled import compiled, threads
-from genelin.kernels.rows import ROWS, add_dots, add_times
+from genelin.kernels.rows import ROWS, advance_rows, fold, turn_rows
 from genelin.threads import equal, in_threads
 
 __all__ = ["advance", "dots", "shifted_dots", "turn"]
@@ -38,28 +38,16 @@ def _shifted_dots(P, AP, BP, theta, sign, total, first, last):
 @compiled
 def _advance(C, R, P, KP, step, Y, weights, S, total, first, last):
     """The last row of `total` is for Σ weights·r², those before it for YᵀR; S is room for them."""
-    k, m = P.shape[1], Y.shape[1]
-    for start in range(first, last, PIECE):
-        S[:] = 0
-        for low in range(start, min(start + PIECE, last), ROWS):
-            for i in range(low, low + ROWS):
-                for q in range(k):
-                    C[i, q] += step[q] * P[i, q]
-                    R[i, q] -= step[q] * KP[i, q]
-                    S[m, q] += weights[i] * R[i, q] * R[i, q]
-            add_dots(Y, R, low, S)
-        for j in range(m + 1):
-            for q in range(k):
-                total[j, q] += S[j, q]
+    for low in range(first, last, ROWS):
+        advance_rows(C, R, P, KP, step, Y, weights, S, low)
+        if (low + ROWS - first) % PIECE == 0 or low + ROWS == last:
+            fold(S, total)
 
 
 @compiled
 def _turn(P, Z, conjugation, weights, Y, S, first, last):
     for low in range(first, last, ROWS):
-        for i in range(low, low + ROWS):
-            for q in range(P.shape[1]):
-                P[i, q] = weights[i] * Z[i, q] + conjugation[q] * P[i, q]
-        add_times(Y, S, low, P)
+        turn_rows(P, Z, conjugation, weights, Y, S, low)
 
 
 def _spans(rows, columns):
@@ -90,9 +78,9 @@ def advance(
 ) -> tuple[Any, Any]:
     """C += step·P and R −= step·KP, in place; YᵀR and Σᵢ weightsᵢrᵢⱼ² of what R is then."""
     step, (Y, weights), (spans, rest) = step.astype(P.dtype), _beside(P, Y, weights), _by_rows(P)
-    arrays = (C, R, P, KP, step, Y, weights)
+    arrays = (C, R, P, KP, step[None], Y, weights)
     totals = np.zeros((len(spans), Y.shape[1] + 1, P.shape[1]))
-    sums = np.empty(totals.shape, P.dtype)
+    sums = np.zeros(totals.shape, P.dtype)
     in_threads(_advance, [(*arrays, sums[t], totals[t], *span) for t, span in enumerate(spans)])
     C[rest] += step * P[rest]
     R[rest] -= step * KP[rest]
@@ -107,7 +95,7 @@ def turn(
     (Y, weights), (spans, rest) = _beside(P, Y, weights), _by_rows(P)
     S = np.empty((0, P.shape[1])) if S is None else S
     conjugation, S = conjugation.astype(P.dtype), np.ascontiguousarray(S, P.dtype)
-    in_threads(_turn, [(P, Z, conjugation, weights, Y, S, *span) for span in spans])
+    in_threads(_turn, [(P, Z, conjugation[None], weights, Y, S, *span) for span in spans])
     P[rest] = weights[rest, None] * Z[rest] + conjugation * P[rest] + Y[rest] @ S
 
 
