@@ -39,6 +39,7 @@ bench: $(VENV)/.test       ## the default against peers, growth of the solvers, 
 	$(PIP) mpmath
 	$(BIN)/python benchmarks/certificates.py
 	$(BIN)/python benchmarks/plans.py
+	$(BIN)/python benchmarks/products.py
 	$(BIN)/python benchmarks/row_kernel.py
 	$(BIN)/python benchmarks/solver_table.py
 	$(BIN)/python benchmarks/many_rows.py

@@ -31,7 +31,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 import inputs
-from genelin import kernels, top_k, top_k_cca
+from genelin import top_k, top_k_cca
 from harness import write
 from peers import PENCIL, VIEWS, Counted, data_pair, gram_pair
 
@@ -111,38 +111,6 @@ class Pencil:
         W = orthonormal(np.array(answer, dtype=float), self.B)
         theta, Q = np.linalg.eigh(W.T @ (self.A @ W))
         return verdict_on(self.A, self.B, W @ Q, theta, np.abs if self.which == "LM" else None)
-
-
-@dataclass(frozen=True)
-class Product:
-    """One sparse product: X V, or XᵀX V where it is fused; judged by the difference to SciPy's."""
-
-    X: Any
-    V: Any
-    fused: bool
-    tol: float = 1e-12
-
-    @property
-    def size(self) -> int:
-        """Stored entries."""
-        return int(self.X.nnz)
-
-    @property
-    def k(self) -> int:
-        """Columns of V."""
-        return int(self.V.shape[1])
-
-    def solve(self, method: str, tol: float) -> tuple[Any, Facts]:
-        """The product by genelin's kernel or by SciPy."""
-        X, V = self.X, self.V
-        if method == OURS:
-            return (kernels.cross_times(X, X, V)[0] if self.fused else kernels.times(X, V)), {}
-        return (X.T @ (X @ V) if self.fused else X @ V), {}
-
-    def judge(self, method: str, answer: Any) -> Facts:
-        """The largest difference, relative to the largest entry."""
-        exact = self.solve("SciPy", self.tol)[0]
-        return {"residual": float(np.abs(answer - exact).max() / np.abs(exact).max())}
 
 
 def claims(solution: Any) -> Facts:
@@ -244,12 +212,6 @@ def hard(d: int, kappa: float = 1e8, gap: float = 1e-3) -> Pencil:
     return Pencil(*inputs.hard_pencil(d, kappa, gap), k=5, which="LM", hidden="AB")
 
 
-def product(n: int, d: int, k: int, fused: bool) -> Product:
-    """A sparse matrix with power-law columns, and a block of k vectors."""
-    V = np.random.default_rng(0).standard_normal((d, k))
-    return Product(inputs.power_law(n, d)[0], V, fused)
-
-
 @dataclass(frozen=True)
 class Case:
     """A task in full size, reduced, and small enough to compile by; and who is to solve it."""
@@ -301,10 +263,6 @@ def cases() -> list[Case]:
     for k in (5, 10, 20, 40, 80):
         sizes = partial(stairs, 30_000, k), partial(stairs, 3_000, k)
         listed += [Case("scaling_k", f"k = {k}", *sizes, SPARSE)]
-    for name, *shape in (("X V, 24 columns", 24, False), ("XᵀX V, 20 columns", 20, True)):
-        sizes = ((1_000_000, 100_000), (50_000, 10_000), (2_000, 1_000))
-        made = (partial(product, *size, *shape) for size in sizes)
-        listed += [Case("kernels", name, *made, ("SciPy",))]
     return [*listed, Case("first_call", "first call", SPARSE, SPARSE, SPARSE, cold=True)]
 
 

@@ -22,7 +22,7 @@ from harness import write
 from peers import Counted
 
 MOST = 3.0
-SKIPPED = ("kernels", "first_call")
+SKIPPED = ("first_call",)
 
 
 def measured(task: Any) -> dict[str, Any]:

@@ -1,0 +1,95 @@
+"""Sparse products of genelin's kernels against SciPy's: X V, and XᵀX V in one sweep over the rows.
+
+Both take turns in one process, and what is printed is the median of their ratios: the machine's own
+speed may change between runs, but hardly within a turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+import inputs
+from genelin import kernels
+from harness import write
+
+
+def matrices(quick: bool) -> dict[str, Callable[[], Any]]:
+    """Sparse rows of several kinds; the first is the workload of `default.py`."""
+    n, d = (50_000, 10_000) if quick else (1_000_000, 100_000)
+    found: dict[str, Callable[[], Any]] = {
+        "power law": lambda: inputs.power_law(n, d)[0],
+        "power law, few features": lambda: inputs.power_law(n, d // 50)[0],
+        "uniform, 6 a row": partial(uniform, n, d, 6),
+        "uniform, 40 a row": partial(uniform, n // 5, d, 40),
+    }
+    if os.environ.get("GENELIN_DATA") and not quick:
+        found["Debian directories"] = lambda: inputs.debian_paths(("amd64",), 5)[0]
+    return found
+
+
+def uniform(n: int, d: int, per_row: int) -> Any:
+    """Entries anywhere."""
+    rng = np.random.default_rng(0)
+    entries = rng.standard_normal(n * per_row), rng.integers(0, d, n * per_row, dtype=np.int32)
+    X = sparse.csr_array((*entries, np.arange(0, len(entries[0]) + 1, per_row)), shape=(n, d))
+    X.sum_duplicates()
+    return X
+
+
+def cases(X: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
+    """Names of products; ours and SciPy's."""
+    rng = np.random.default_rng(0)
+    V, W = (rng.standard_normal((X.shape[1], k)) for k in (24, 20))
+    return {
+        "X V, 24 columns": (lambda: kernels.times(X, V), lambda: X @ V),
+        "XᵀX V, 20 columns": (lambda: kernels.cross_times(X, X, W)[0], lambda: X.T @ (X @ W)),
+    }
+
+
+def compared(ours: Callable[[], Any], theirs: Callable[[], Any], repeats: int) -> dict[str, float]:
+    """Medians of both and of their ratios, and the largest difference relative to the largest."""
+    exact = theirs()
+    difference = float(np.abs(ours() - exact).max() / np.abs(exact).max())
+    seconds = np.array([[_timed(work) for work in (ours, theirs)] for _ in range(repeats)])
+    own, other = np.median(seconds, axis=0)
+    ratio = statistics.median(seconds[:, 1] / seconds[:, 0])
+    return {"ours": own, "scipy": other, "ratio": float(ratio), "difference": difference}
+
+
+def _timed(work: Callable[[], Any]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    """Print a line for every matrix and product; write JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--quick", action="store_true", help="reduced sizes")
+    options = parser.parse_args()
+    rows = []
+    print(f"{'rows':<26}{'product':<20}{'ms':>8}{'SciPy':>8}{'ratio':>8}{'difference':>12}")
+    for name, make in matrices(options.quick).items():
+        for product, pair in cases(make()).items():
+            row = compared(*pair, options.repeats)
+            rows.append({"rows": name, "product": product} | row)
+            print(
+                f"{name:<26}{product:<20}{1e3 * row['ours']:>8.1f}{1e3 * row['scipy']:>8.1f}"
+                f"{row['ratio']:>8.2f}{row['difference']:>12.1e}",
+                flush=True,
+            )
+    write("products_quick" if options.quick else "products", rows)
+
+
+if __name__ == "__main__":
+    main()
