@@ -22,7 +22,6 @@ __all__ = [
     "fetch_entry",
     "folded",
     "load",
-    "pointer_to",
     "prefetch",
     "scaled",
     "store",
