@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["LINE", "empty", "in_line", "memory_used_again"]
+__all__ = ["LINE", "empty", "in_line", "memory_used_again", "zeros"]
 
 LINE = 64  # bytes that memory is read by
 LARGE = 2**20  # bytes of an array that is worth to be kept
@@ -102,6 +102,19 @@ def empty(shape: tuple[int, ...], dtype: Any = np.float64) -> Any:
     buffer = np.empty(whole, np.uint8) if shelf is None else np.asarray(_Loan(whole, shelf))
     first = -buffer.ctypes.data % LINE
     return buffer[first : first + size].view(kind).reshape(shape)
+
+
+def zeros(shape: tuple[int, ...], dtype: Any = np.float64) -> Any:
+    """An array of zeros that begins at a line of memory, which no other array of the kind shares.
+
+    Examples
+    --------
+    >>> zeros((1, 2)).tolist()
+    [[0.0, 0.0]]
+    """
+    array = empty(shape, dtype)
+    array.fill(0)
+    return array
 
 
 def in_line(array: Any) -> bool:

@@ -17,13 +17,8 @@ from genelin.room import LINE
 
 __all__ = ["ALONE", "ANY", "BY_FOURS", "Code"]
 
-BY_FOURS = (
-    (16, 8),
-    (16, 4),
-    (16,),
-    (8,),
-    (4,),
-)  # columns that are worked on together, by registers
+# Columns that are worked on together, by registers.
+BY_FOURS = ((16, 8), (16, 4), (16,), (8,), (4,))
 ALONE = ((16,), (8,), (4,))
 ANY = (*ALONE, (1,))
 AHEAD = 16  # entries between asking for a row of a block and using it
@@ -128,6 +123,8 @@ class _Register:
 
 
 class _Sum:
+    """Lanes that are added up in a loop."""
+
     def __init__(self, code, lanes):
         self._code, self._scalar = code, lanes.scalar
         self._place = cgutils.alloca_once(code.builder, lanes.value.type)

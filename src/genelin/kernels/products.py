@@ -9,7 +9,7 @@ import numpy as np
 from genelin.kernels.compiled import balanced, compiled, threads
 from genelin.kernels.lanes import at
 from genelin.kernels.rows import finish_row, fold, gather, mix, shift_row, spread
-from genelin.room import LINE, empty, in_line
+from genelin.room import LINE, empty, in_line, zeros
 from genelin.threads import equal, in_threads
 
 __all__ = [
@@ -134,19 +134,12 @@ def outs_for(parts: int, shape: tuple[int, int], dtype: Any) -> Any:
     return empty((parts, -(-rows // LINE) * LINE, columns), dtype)
 
 
-def _zeros(shape: tuple[int, ...], dtype: Any) -> Any:
-    """Zeros of which no line of memory is another thread's."""
-    block = empty(shape, dtype)
-    block.fill(0)
-    return block
-
-
 def times(X: Any, V: Any) -> Any:
     """X @ V for CSR X, rows shared out among threads."""
     k, V = V.shape[1], _filled_up(V)
     out = empty((X.shape[0], V.shape[1]), V.dtype)
     ranges = balanced(X.indptr, _parts(X.nnz, V.shape[1]))
-    arrays = (*_arrays(X), V, _zeros((1, V.shape[1]), V.dtype), out)
+    arrays = (*_arrays(X), V, zeros((1, V.shape[1]), V.dtype), out)
     in_threads(_times, [(*arrays, *span) for span in ranges])
     return _summed([out], k)
 
@@ -156,7 +149,7 @@ def shifted_times(A: Any, B: Any, P: Any, theta: Any, sign: Any, BP: Any = None)
 
     B is None where BP is known: KP is written over it. Columns come by fours.
     """
-    k, dtype, nothing = P.shape[1], P.dtype, _zeros((1, P.shape[1]), P.dtype)
+    k, dtype, nothing = P.shape[1], P.dtype, zeros((1, P.shape[1]), P.dtype)
     if k % FULL:
         raise ValueError(f"P has {k} columns: fill it up to a multiple of {FULL}")
     stored = A.nnz + (0 if B is None else B.nnz)
@@ -167,7 +160,7 @@ def shifted_times(A: Any, B: Any, P: Any, theta: Any, sign: Any, BP: Any = None)
     arrays = (*_arrays(A), *_arrays(B), P, theta, sign, nothing, begin)
 
     def share(first: int, last: int) -> Any:
-        T, sums, total = _zeros((2, k), dtype), _zeros((1, k), dtype), _zeros((1, k), np.float64)
+        T, sums, total = zeros((2, k), dtype), zeros((1, k), dtype), zeros((1, k), np.float64)
         _shifted_times(*arrays, T, KP, sums, total, first, last)
         return total[0]
 
@@ -197,7 +190,7 @@ def cross_times(X: Any, Y: Any, V: Any, shift: Any = None, weights: Any = None) 
     d, wide, dtype = X.shape[1], V.shape[1], V.dtype
     ranges = balanced(Y.indptr, _parts(X.nnz + Y.nnz, k))
     outs = [empty((d, wide), dtype) for _ in ranges]
-    start = _zeros((1, wide), dtype)
+    start = zeros((1, wide), dtype)
     if shift is not None:
         start[0, :k] = -shift
     weights = np.empty(0, dtype) if weights is None else weights.astype(dtype, copy=False)
@@ -205,7 +198,7 @@ def cross_times(X: Any, Y: Any, V: Any, shift: Any = None, weights: Any = None) 
 
     def share(out: Any, first: int, last: int) -> Any:
         out.fill(0)
-        T, total = _zeros((1, wide), dtype), _zeros((1, wide), dtype)
+        T, total = zeros((1, wide), dtype), zeros((1, wide), dtype)
         _cross_times(*arrays, T, out, total, first, last)
         return total[0]
 
@@ -240,7 +233,7 @@ def pair_times(
     cut, (d, k), dtype = X.shape[1], P.shape, P.dtype
     if k % FULL:
         raise ValueError(f"P has {k} columns: fill it up to a multiple of {FULL}")
-    start = _zeros((2, k), dtype)
+    start = zeros((2, k), dtype)
     start[: len(shift)] -= shift
     weights = np.empty(0, dtype) if weights is None else weights.astype(dtype, copy=False)
     P = np.ascontiguousarray(P)
@@ -248,7 +241,7 @@ def pair_times(
 
     def share(out: Any, first: int, last: int) -> Any:
         out.fill(0)
-        T, total = _zeros((2, k), dtype), _zeros((2, k), dtype)
+        T, total = zeros((2, k), dtype), zeros((2, k), dtype)
         _pair_times(*arrays, T, out[:cut], out[cut:d], total, first, last)
         return total
 
@@ -273,7 +266,7 @@ def finish(outs: Any, P: Any, means: Any, factors: Any, total: Any, ridge: Any, 
     arrays = (outs.reshape(-1, k), outs.shape[1], P, means, factors, total[None], ridge[None])
 
     def share(first: int, last: int) -> Any:
-        sums, curvature = _zeros((1, k), P.dtype), _zeros((1, k), np.float64)
+        sums, curvature = zeros((1, k), P.dtype), zeros((1, k), np.float64)
         _finish(*arrays, sums, curvature, rows.start + first, rows.start + last)
         return curvature[0]
 

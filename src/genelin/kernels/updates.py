@@ -12,6 +12,7 @@ import numpy as np
 
 from genelin.kernels.compiled import compiled, threads
 from genelin.kernels.rows import ROWS, advance_rows, fold, turn_rows
+from genelin.room import zeros
 from genelin.threads import equal, in_threads
 
 __all__ = ["advance", "dots", "shifted_dots", "turn"]
@@ -79,12 +80,15 @@ def advance(
     """C += step·P and R −= step·KP, in place; YᵀR and Σᵢ weightsᵢrᵢⱼ² of what R is then."""
     step, (Y, weights), (spans, rest) = step.astype(P.dtype), _beside(P, Y, weights), _by_rows(P)
     arrays = (C, R, P, KP, step[None], Y, weights)
-    totals = np.zeros((len(spans), Y.shape[1] + 1, P.shape[1]))
-    sums = np.zeros(totals.shape, P.dtype)
-    in_threads(_advance, [(*arrays, sums[t], totals[t], *span) for t, span in enumerate(spans)])
+
+    def share(first: int, last: int) -> Any:
+        sums, total = (zeros((Y.shape[1] + 1, P.shape[1]), kind) for kind in (P.dtype, np.float64))
+        _advance(*arrays, sums, total, first, last)
+        return total
+
+    total = sum(in_threads(share, spans))
     C[rest] += step * P[rest]
     R[rest] -= step * KP[rest]
-    total = totals.sum(axis=0)
     return total[:-1] + Y[rest].T @ R[rest], total[-1] + weights[rest] @ R[rest] ** 2
 
 
