@@ -1,15 +1,13 @@
 """Sparse products of genelin's kernels against SciPy's: X V, and XᵀX V in one sweep over the rows.
 
-Both take turns in one process, and what is printed is the median of their ratios: the machine's own
-speed may change between runs, but hardly within a turn.
+Both take turns in one process: the machine's own speed may change between runs, but hardly within a
+turn.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import statistics
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -19,7 +17,7 @@ from scipy import sparse
 
 import inputs
 from genelin import kernels
-from harness import write
+from harness import in_turn, write
 
 
 def matrices(quick: bool) -> dict[str, Callable[[], Any]]:
@@ -56,19 +54,11 @@ def cases(X: Any) -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
 
 
 def compared(ours: Callable[[], Any], theirs: Callable[[], Any], repeats: int) -> dict[str, float]:
-    """Medians of both and of their ratios, and the largest difference relative to the largest."""
+    """Median seconds of both, their ratio, and the largest difference relative to the largest."""
     exact = theirs()
     difference = float(np.abs(ours() - exact).max() / np.abs(exact).max())
-    seconds = np.array([[_timed(work) for work in (ours, theirs)] for _ in range(repeats)])
-    own, other = np.median(seconds, axis=0)
-    ratio = statistics.median(seconds[:, 1] / seconds[:, 0])
-    return {"ours": own, "scipy": other, "ratio": float(ratio), "difference": difference}
-
-
-def _timed(work: Callable[[], Any]) -> float:
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
+    seconds = in_turn({"ours": ours, "scipy": theirs}, repeats)
+    return seconds | {"ratio": seconds["scipy"] / seconds["ours"], "difference": difference}
 
 
 def main() -> None:

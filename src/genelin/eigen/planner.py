@@ -54,7 +54,7 @@ UPDATED = 120.0  # bytes of memory that a step of a solve goes through for every
 SKINNY = 4.0  # how much slower dense products with few columns are, for each number
 LANCZOS = 20  # products with a diagonal problem for every pair
 USUAL = 1e-6  # tolerance that outer iterations are foreseen for
-LONGEST = 300.0  # seconds of a route that is begun for a plan, which takes about a tenth of them
+LONGEST = 300.0  # seconds of a route that is begun for a plan
 
 
 @dataclass(frozen=True)

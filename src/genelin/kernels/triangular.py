@@ -56,11 +56,11 @@ def incomplete_cholesky(L: Any, alpha: float) -> bool:
 def _solve(data, indices, indptr, Z):
     """Overwrite Z by (LLᵀ)⁻¹Z; its columns come by fours."""
     d, k = Z.shape
-    start, T = np.zeros((1, k), Z.dtype), np.empty((1, k), Z.dtype)
+    none, T = np.zeros((1, k), Z.dtype), np.empty((1, k), Z.dtype)
     most = indptr[d] - 1
     for i in range(d):
         last = indptr[i + 1] - 1
-        gather(data, indices, indptr[i], last, most, Z, start, 0, T, 0)
+        gather(data, indices, indptr[i], last, most, Z, none, 0, T, 0)
         for q in range(k):
             Z[i, q] = (Z[i, q] - T[0, q]) / data[last]
     for i in range(d - 1, -1, -1):
@@ -68,7 +68,7 @@ def _solve(data, indices, indptr, Z):
         for q in range(k):
             Z[i, q] /= data[last]
             T[0, q] = Z[i, q]
-        spread(data, indices, indptr[i], last, most, T, 0, -1.0, Z, start)
+        spread(data, indices, indptr[i], last, most, T, 0, -1.0, Z, none)  # sums are not needed
 
 
 def cholesky_solve(data: Any, indices: Any, indptr: Any, R: Any) -> Any:
