@@ -13,7 +13,7 @@ from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
 from genelin import kernels
-from genelin.kernels import compiled
+from genelin.kernels import compiled, products
 from genelin.linalg.columns import LARGE, column_dots
 from genelin.linalg.tall import tall_dot, tall_times
 from genelin.operators import (
@@ -103,6 +103,38 @@ def test_all_threads_and_kinds_of_numbers(k: int, index: type, dtype: type) -> N
     twice = X.astype(np.float64).T @ exact
     fused = kernels.cross_times(X, X, V)[0]
     np.testing.assert_allclose(fused, twice, atol=bound * np.abs(twice).max())
+
+
+@pytest.mark.parametrize("k", [7, 20, 48])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_entries_anywhere_in_many_columns(
+    k: int, dtype: type, weighted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of blocks are asked for ahead, and the columns of wide blocks come by lines."""
+    monkeypatch.setattr(products, "threads", lambda: 2)
+    X, Y = (rows_of(30_000, d, 2 / d, d, dtype) for d in (90_000, 80_000))
+    assert min(products._from_afar(X, Y)) > products.MOST
+    rng = np.random.default_rng(0)
+    V, shift = rng.standard_normal((80_000, k)).astype(dtype), rng.standard_normal(k)
+    assert products._fits_by_lines(X, Y, V) == (k > 7)
+    weights = rng.random(30_000) if weighted else None
+    bracket = (Y.astype(np.float64) @ V - shift) * (weights[:, None] if weighted else 1.0)
+    product, total = kernels.cross_times(X, Y, V, shift, weights)
+    assert product.dtype == total.dtype == dtype
+    bound = 1e-4 if dtype is np.float32 else 1e-11
+    np.testing.assert_allclose(product, X.T @ bracket, atol=bound)
+    np.testing.assert_allclose(total, bracket.sum(axis=0), rtol=bound, atol=bound)
+    np.testing.assert_allclose(kernels.times(Y, V), Y @ V, atol=bound)
+
+
+def test_arrays_longer_than_their_entries() -> None:
+    """SciPy allows room behind the last entry; what is there is not read."""
+    X = rows_of(30_000, 90_000, 2 / 90_000, 0)
+    V = np.random.default_rng(0).standard_normal((90_000, 4))
+    exact = X.T @ (X @ V)
+    X.data, X.indices = (np.append(part, [10**9] * 50_000) for part in (X.data, X.indices))
+    np.testing.assert_allclose(kernels.cross_times(X, X, V)[0], exact, atol=1e-12)
 
 
 def _product_sum(X: Any, V: Any) -> float:

@@ -2,8 +2,10 @@
 
 A loop of Python over `Code.over` runs once, and what it does is built into a loop of the kernel:
 
-    for e in code.over(low, high):
-        total.add(data.number(e) * V.lanes(indices.position(e), q, 8))
+    for i in code.over(first, last):
+        out.put(i, group, weights.number(i) * V.at(i, group))
+
+A group of columns is as many as are worked on together, in one register or in several.
 """
 
 from __future__ import annotations
@@ -15,13 +17,11 @@ from numba.core import cgutils
 from genelin.kernels.lanes import INT64, LOOSELY, Lanes, everywhere, prefetch
 from genelin.room import LINE
 
-__all__ = ["ALONE", "ANY", "BY_FOURS", "Code"]
+__all__ = ["ANY", "BY_FOURS", "Code"]
 
 # Columns that are worked on together, by registers.
-BY_FOURS = ((16, 8), (16, 4), (16,), (8,), (4,))
-ALONE = ((16,), (8,), (4,))
-ANY = (*ALONE, (1,))
-AHEAD = 16  # entries between asking for a row of a block and using it
+BY_FOURS = ((16, 8), (16, 4), (16,), (8, 4), (8,), (4,))
+ANY = ((16,), (8,), (4,), (1,))
 BYTE = ir.IntType(8)
 
 
@@ -37,13 +37,18 @@ class Code:
         builder.function.attributes.add("optsize")
 
     def seen(self, signature, args):
-        """Arguments as blocks, vectors, numbers, and positions (as they are)."""
+        """Arguments as blocks, vectors, sparse rows, numbers, None, and positions (as they are)."""
         return [self._seen(kind, value) for kind, value in zip(signature.args, args, strict=True)]
 
     def _seen(self, kind, value):
+        if isinstance(kind, types.BaseTuple):
+            parts = cgutils.unpack_tuple(self.builder, value)
+            return _Rows(self, *(self._seen(*part) for part in zip(kind, parts, strict=True)))
         if isinstance(kind, types.Array):
             return (_Vector if kind.ndim == 1 else _Block)(self, kind, value)
-        return _Number(self, kind, value) if isinstance(kind, types.Float) else value
+        if isinstance(kind, types.Float):
+            return _Number(self, kind, value)
+        return None if isinstance(kind, types.NoneType) else value
 
     def over(self, start, stop, step=1):
         """Build `for i in range(start, stop, step)`."""
@@ -66,35 +71,40 @@ class Code:
 
     def plus(self, place, more):
         """A position so many behind another."""
-        return self.builder.add(place, INT64(more))
+        return self.builder.add(place, INT64(more) if isinstance(more, int) else more)
 
-    def ahead(self, entry, most):
-        """The entry that is needed a little later, of those up to `most`."""
-        later = self.plus(entry, AHEAD)
-        return self.builder.select(self.builder.icmp_signed("<", later, most), later, most)
+    def least(self, place, other):
+        """The smaller of two positions."""
+        return self.builder.select(self.builder.icmp_signed("<", place, other), place, other)
 
-    def sum(self, lanes):
-        """A sum that begins with these lanes; LLVM keeps it in a register."""
-        return _Sum(self, lanes)
+    def sum(self, columns):
+        """A sum that begins with these columns; LLVM keeps it in registers."""
+        return _Sum(self, columns)
 
 
 class _Number:
-    """A number of a kernel; times lanes it is rounded to their precision."""
+    """A number of a kernel; times columns it is rounded to their precision."""
 
     def __init__(self, code, kind, value):
         self._code, self._kind, self._value = code, kind, value
 
-    def __mul__(self, lanes):
-        code, kind = self._code, Lanes(lanes.scalar, lanes.width)
-        factor = everywhere(code.context, code.builder, self._value, self._kind, kind)
-        return _Register(code, lanes.scalar, factor) * lanes
+    def __mul__(self, columns):
+        return self.as_wide_as(columns) * columns
+
+    def as_wide_as(self, columns):
+        """The same number for every column."""
+        code, number = self._code, (self._value, self._kind)
+        kinds = [Lanes(columns.scalar, width) for width in columns.widths]
+        same = [everywhere(code.context, code.builder, *number, kind) for kind in kinds]
+        return _Columns(code, columns.scalar, same)
 
 
-class _Register:
-    """A few columns of a row; sums of products may be rounded once."""
+class _Columns:
+    """A group of columns of a row, in registers; sums of products may be rounded once."""
 
-    def __init__(self, code, scalar, value):
-        self._code, self.scalar, self.value, self.width = code, scalar, value, value.type.count
+    def __init__(self, code, scalar, values):
+        self._code, self.scalar, self.values = code, scalar, values
+        self.widths = [value.type.count for value in values]
 
     def __add__(self, other):
         return self._of("fadd", other)
@@ -105,47 +115,63 @@ class _Register:
     def __mul__(self, other):
         return self._of("fmul", other)
 
+    def __truediv__(self, number):
+        return self._of("fdiv", number.as_wide_as(self))
+
     def _of(self, operation, other):
-        value = getattr(self._code.builder, operation)(self.value, other.value, LOOSELY)
-        return _Register(self._code, self.scalar, value)
+        build = getattr(self._code.builder, operation)
+        pairs = zip(self.values, other.values, strict=True)
+        return _Columns(self._code, self.scalar, [build(*pair, LOOSELY) for pair in pairs])
 
     def zeros(self):
         """As many zeros."""
-        return _Register(self._code, self.scalar, ir.Constant(self.value.type, [0.0] * self.width))
+        none = [ir.Constant(value.type, [0.0] * value.type.count) for value in self.values]
+        return _Columns(self._code, self.scalar, none)
 
     def as_double(self):
         """The same numbers in double precision."""
         code, double = self._code, types.float64
         if self.scalar == double:
             return self
-        target = code.context.get_value_type(Lanes(double, self.width))
-        return _Register(code, double, code.builder.fpext(self.value, target))
+        kinds = [code.context.get_value_type(Lanes(double, width)) for width in self.widths]
+        longer = map(code.builder.fpext, self.values, kinds)
+        return _Columns(code, double, list(longer))
 
 
 class _Sum:
-    """Lanes that are added up in a loop."""
+    """Columns that are added up in a loop."""
 
-    def __init__(self, code, lanes):
-        self._code, self._scalar = code, lanes.scalar
-        self._place = cgutils.alloca_once(code.builder, lanes.value.type)
-        code.builder.store(lanes.value, self._place)
+    def __init__(self, code, columns):
+        self._code, self._scalar = code, columns.scalar
+        self._places = [cgutils.alloca_once(code.builder, v.type) for v in columns.values]
+        self._put(columns)
 
     @property
-    def lanes(self):
+    def value(self):
         """What it has come to."""
-        return _Register(self._code, self._scalar, self._code.builder.load(self._place))
+        return _Columns(self._code, self._scalar, list(map(self._code.builder.load, self._places)))
 
-    def add(self, lanes):
-        """Add lanes."""
-        self._code.builder.store((self.lanes + lanes).value, self._place)
+    def add(self, columns):
+        """Add columns."""
+        self._put(self.value + columns)
+
+    def _put(self, columns):
+        for value, place in zip(columns.values, self._places, strict=True):
+            self._code.builder.store(value, place)
 
 
 class _Vector:
-    """A contiguous vector; its places do not count from the end."""
+    """A contiguous vector; its places do not count from the end.
+
+    Attributes
+    ----------
+    size : how many numbers.
+    """
 
     def __init__(self, code, kind, value):
         self._code, self._kind = code, kind.dtype
-        self._data = code.context.make_array(kind)(code.context, code.builder, value).data
+        parts = code.context.make_array(kind)(code.context, code.builder, value)
+        self._data, (self.size,) = parts.data, cgutils.unpack_tuple(code.builder, parts.shape, 1)
 
     def number(self, place):
         """One number."""
@@ -175,16 +201,17 @@ class _Block:
         self._stride = cgutils.unpack_tuple(code.builder, parts.strides, 2)[0]
         self._data = code.builder.bitcast(parts.data, BYTE.as_pointer())
 
-    def lanes(self, row, column, width):
-        """A few columns of a row."""
-        value = self._code.builder.load(self._place(row, column, width))
-        value.align = self._size
-        return _Register(self._code, self._kind, value)
+    def at(self, row, group):
+        """A group of columns of a row."""
+        values = [self._code.builder.load(place) for place in self._places(row, group)]
+        for value in values:
+            value.align = self._size
+        return _Columns(self._code, self._kind, values)
 
-    def put(self, row, column, lanes):
-        """Write a few columns of a row."""
-        place = self._place(row, column, lanes.width)
-        self._code.builder.store(lanes.value, place).align = self._size
+    def put(self, row, group, columns):
+        """Write a group of columns of a row."""
+        for value, place in zip(columns.values, self._places(row, group), strict=True):
+            self._code.builder.store(value, place).align = self._size
 
     def number(self, row, column):
         """One number."""
@@ -199,12 +226,53 @@ class _Block:
         for more in range(0, size, LINE):
             prefetch(self._code.builder, self._code.builder.gep(begin, [INT64(more)]))
 
-    def _place(self, row, column, width):
-        kind = self._code.context.get_value_type(Lanes(self._kind, width))
-        return self._code.builder.bitcast(self._address(row, column), kind.as_pointer())
+    def _places(self, row, group):
+        for column, width in group:
+            kind = self._code.context.get_value_type(Lanes(self._kind, width))
+            yield self._code.builder.bitcast(self._address(row, column), kind.as_pointer())
 
     def _address(self, row, column):
         builder = self._code.builder
         row = INT64(row) if isinstance(row, int) else row
         before = builder.mul(row, self._stride), builder.mul(column, INT64(self._size))
         return builder.gep(self._data, [builder.add(*before)])
+
+
+class _Rows:
+    """Rows of a sparse matrix: values, columns, and where rows begin.
+
+    Rows of blocks for entries that follow are asked for on the way, so many entries ahead, where
+    that is given.
+    """
+
+    def __init__(self, code, data, indices, indptr, ahead=None):
+        self._code, self._data, self._indices, self._indptr = code, data, indices, indptr
+        self._ahead, self._most = ahead, code.plus(indptr.position(code.plus(indptr.size, -1)), -1)
+
+    def row(self, i):
+        """Where the entries of a row begin and end."""
+        return self._indptr.position(i), self._indptr.position(self._code.plus(i, 1))
+
+    def number(self, entry):
+        """One of the values."""
+        return self._data.number(entry)
+
+    def times(self, entries, block, group, start):
+        """Start + the sum of entries times their rows of a block."""
+        total = self._code.sum(start)
+        for j, x in self._each(entries, block, group):
+            total.add(x * block.at(j, group))
+        return total.value
+
+    def spread(self, entries, columns, block, group):
+        """Add columns times entries to their rows of a block."""
+        for j, x in self._each(entries, block, group):
+            block.put(j, group, block.at(j, group) + x * columns)
+
+    def _each(self, entries, block, group):
+        code = self._code
+        for e in code.over(*entries):
+            if self._ahead is not None:
+                later = code.least(code.plus(e, self._ahead), self._most)
+                block.ask(self._indices.position(later), group)
+            yield self._indices.position(e), self._data.number(e)

@@ -8,7 +8,7 @@ import numpy as np
 
 from genelin.kernels.compiled import balanced, compiled, threads
 from genelin.kernels.lanes import at
-from genelin.kernels.rows import finish_row, fold, gather, mix, shift_row, spread
+from genelin.kernels.rows import cross, finished, pair, product, shifted
 from genelin.room import LINE, empty, in_line, zeros
 from genelin.threads import equal, in_threads
 
@@ -23,47 +23,43 @@ __all__ = [
 ]
 
 FULL = 4  # columns that are worked on together, at least
-PIECE = 512  # rows whose curvatures are summed in the precision of their block
 MOST_MOMENTS = 2**24  # numbers of all moments where every thread has its own: 128 MB
+PIECE = 64  # rows that are still in the cache of a core when the next columns have their turn
+AT_HAND = 2**14  # rows of blocks that a core reaches fast
+SHARED = 2**25  # bytes in the cache of all cores
+AHEAD = 16  # entries between asking for a row of a block and using it
+FEW = 0.1  # of entries that need a row from afar: so few are not worth asking for all
+MOST = 0.6  # of entries that need a row from afar: so many that columns had better come by lines
+SAMPLES = 2
 
 
 @compiled
-def _times(data, indices, indptr, V, start, out, first, last):
-    """Rows first … last − 1 of X·V; `start` is a row of zeros."""
-    most = indptr[last] - 1
-    for i in range(first, last):
-        gather(data, indices, indptr[i], indptr[i + 1], most, V, start, 0, out, i)
+def _times(X, V, out, first, last):
+    for low in range(first, last, PIECE):
+        product(X, V, out, low, min(low + PIECE, last))
 
 
 @compiled
-def _shifted_times(
-    ad, ai, ap, bd, bi, bp, P, theta, sign, a_start, b_start, T, KP, sums, total, first, last
-):
-    """Rows first … last − 1 of KP = s(θB − A)P, and Σ p·kp of them.
-
-    AP and BP begin with a row for all, or with the rows of a block. T is room for two rows, `sums`
-    is a row of zeros.
-    """
-    a_most, b_most, known = ap[last] - 1, bp[last] - 1, len(b_start) > 1
-    for i in range(first, last):
-        gather(ad, ai, ap[i], ap[i + 1], a_most, P, a_start, 0, T, 0)
-        gather(bd, bi, bp[i], bp[i + 1], b_most, P, b_start, i if known else 0, T, 1)
-        shift_row(T, theta, sign, P, KP, sums, i)
-        if (i + 1 - first) % PIECE == 0 or i + 1 == last:
-            fold(sums, total)
+def _shifted_times(A, B, P, theta, sign, KP, curvature, first, last):
+    for low in range(first, last, PIECE):
+        shifted(A, B, P, theta, sign, KP, curvature, low, min(low + PIECE, last))
 
 
 @compiled
-def _cross_times(xd, xi, xp, yd, yi, yp, V, start, weights, T, out, total, first, last):
-    """Add Σ ωᵢxᵢ(yᵢᵀV + start) over rows first … last − 1 to `out`; brackets are summed in `total`.
+def _cross_times(X, Y, V, start, weights, out, total, first, last):
+    cross(X, Y, V, start, weights, out, total, first, last)
 
-    T is room for one of them.
-    """
-    x_most, y_most = xp[last] - 1, yp[last] - 1
-    for i in range(first, last):
-        weight = weights[i] if len(weights) else 1.0
-        gather(yd, yi, yp[i], yp[i + 1], y_most, V, start, 0, T, 0)
-        spread(xd, xi, xp[i], xp[i + 1], x_most, T, 0, weight, out, total)
+
+@compiled
+def _pair_times(X, Y, Px, Py, own, other, start, weights, out_x, out_y, total, first, last):
+    pair(X, Y, Px, Py, own, other, start, weights, out_x, out_y, total, first, last)
+
+
+@compiled
+def _finish(outs, apart, P, means, factors, total, ridge, curvature, first, last):
+    for low in range(first, last, PIECE):
+        high = min(low + PIECE, last)
+        finished(outs, apart, P, means, factors, total, ridge, curvature, low, high)
 
 
 @compiled
@@ -75,25 +71,6 @@ def _moment(xd, xi, xp, yd, yi, yp, weights, out, first, last):
             j, factor = at(xi, x), at(xd, x) * weight
             for y in range(yp[i], yp[i + 1]):
                 out[j, at(yi, y)] += factor * at(yd, y)
-
-
-@compiled
-def _pair_times(
-    xd, xi, xp, yd, yi, yp, Px, Py, own, other, start, weights, T, out_x, out_y, total, first, last
-):
-    """Add Σ ωᵢxᵢ(a·u + c·v) to `out_x` and Σ ωᵢyᵢ(b·v + c·u) to `out_y`; brackets to `total`.
-
-    u = xᵢᵀPx and v = yᵢᵀPy, each with its row of `start`; (a, b) are the rows of `own`, c the
-    row of `other`. T is room for two rows.
-    """
-    x_most, y_most = xp[last] - 1, yp[last] - 1
-    for i in range(first, last):
-        gather(xd, xi, xp[i], xp[i + 1], x_most, Px, start, 0, T, 0)
-        gather(yd, yi, yp[i], yp[i + 1], y_most, Py, start, 1, T, 1)
-        mix(own, other, T)
-        weight = weights[i] if len(weights) else 1.0
-        spread(xd, xi, xp[i], xp[i + 1], x_most, T, 0, weight, out_x, total)
-        spread(yd, yi, yp[i], yp[i + 1], y_most, T, 1, weight, out_y, total)
 
 
 def _parts(stored, k):
@@ -134,13 +111,39 @@ def outs_for(parts: int, shape: tuple[int, int], dtype: Any) -> Any:
     return empty((parts, -(-rows // LINE) * LINE, columns), dtype)
 
 
+def _rows(shares: list[float], *matrices: Any) -> list[Any]:
+    """Sparse rows for kernels, with shares of entries that need rows of blocks from afar.
+
+    Those rows are asked for ahead where they are many, for one of the matrices.
+    """
+    return [(*_arrays(X), AHEAD) if max(shares) > FEW else _arrays(X) for X in matrices]
+
+
+def _from_afar(*matrices: Any) -> list[float]:
+    """Shares of entries in columns that the entries before them did not have; estimated."""
+    apart = {id(X): X for X in matrices}.values()
+    return [_fresh(X.indices[: X.indptr[-1]], X.shape[1]) for X in apart]
+
+
+def _fresh(indices: Any, columns: int) -> float:
+    before, more = AT_HAND, AT_HAND // 8
+    if columns <= before or len(indices) < before + more:
+        return 0.0
+    places, found = np.arange(before + more, dtype=np.int32), np.empty(columns, np.int32)
+    share = 0.0
+    for start in np.linspace(0, len(indices) - before - more, SAMPLES + 2).astype(int)[1:-1]:
+        window = indices[start : start + before + more]
+        found[window[::-1]] = places[::-1]  # where a column comes first
+        share += np.mean(found[window[before:]] == places[before:]) / SAMPLES
+    return float(share)
+
+
 def times(X: Any, V: Any) -> Any:
     """X @ V for CSR X, rows shared out among threads."""
     k, V = V.shape[1], _filled_up(V)
-    out = empty((X.shape[0], V.shape[1]), V.dtype)
+    (rows,), out = _rows(_from_afar(X), X), empty((X.shape[0], V.shape[1]), V.dtype)
     ranges = balanced(X.indptr, _parts(X.nnz, V.shape[1]))
-    arrays = (*_arrays(X), V, zeros((1, V.shape[1]), V.dtype), out)
-    in_threads(_times, [(*arrays, *span) for span in ranges])
+    in_threads(_times, [(rows, V, out, *span) for span in ranges])
     return _summed([out], k)
 
 
@@ -149,61 +152,81 @@ def shifted_times(A: Any, B: Any, P: Any, theta: Any, sign: Any, BP: Any = None)
 
     B is None where BP is known: KP is written over it. Columns come by fours.
     """
-    k, dtype, nothing = P.shape[1], P.dtype, zeros((1, P.shape[1]), P.dtype)
+    k, dtype = P.shape[1], P.dtype
     if k % FULL:
         raise ValueError(f"P has {k} columns: fill it up to a multiple of {FULL}")
-    stored = A.nnz + (0 if B is None else B.nnz)
-    B = type(A)(A.shape, dtype=dtype) if B is None else B
     P, KP = np.ascontiguousarray(P), empty(P.shape, dtype) if BP is None else BP
     theta, sign = (row.astype(dtype)[None] for row in (theta, sign))
-    begin = nothing if BP is None else BP
-    arrays = (*_arrays(A), *_arrays(B), P, theta, sign, nothing, begin)
+    matrices = [A] if B is None else [A, B]
+    rows = (*_rows(_from_afar(*matrices), *matrices), None)[:2]
 
     def share(first: int, last: int) -> Any:
-        T, sums, total = zeros((2, k), dtype), zeros((1, k), dtype), zeros((1, k), np.float64)
-        _shifted_times(*arrays, T, KP, sums, total, first, last)
-        return total[0]
+        curvature = zeros((1, k), np.float64)
+        _shifted_times(*rows, P, theta, sign, KP, curvature, first, last)
+        return curvature[0]
 
+    stored = sum(M.nnz for M in matrices)
     return KP, sum(in_threads(share, balanced(A.indptr, _parts(stored, k))))
 
 
-def _summed(outs: list[Any], columns: int) -> Any:
+def _summed(outs: list[Any], columns: int, into: Any = None) -> Any:
     """The sum of products of all threads, without columns that filled them up."""
     one, *others = outs
-    total = one if one.shape[1] == columns else empty((len(one), columns), one.dtype)
+    if into is None:
+        into = one if one.shape[1] == columns else empty((len(one), columns), one.dtype)
 
     def share(first: int, last: int) -> None:
-        part, parts = total[first:last], [out[first:last, :columns] for out in outs]
+        part, parts = into[first:last], [out[first:last, :columns] for out in outs]
         if len(parts) == 1:
             np.copyto(part, parts[0])
         for t, other in enumerate(parts[1:]):
             np.add(part if t else parts[0], other, out=part)
 
-    if total is not one or others:
+    if into is not one or others:
         in_threads(share, equal(len(one), _parts(one.size, 1)))
-    return total
+    return into
 
 
 def cross_times(X: Any, Y: Any, V: Any, shift: Any = None, weights: Any = None) -> tuple[Any, Any]:
     """XᵀΩ(Y @ V − 1·shiftᵀ) in one sweep over the rows, and the column sums of Ω(…)."""
+    k, line = V.shape[1], LINE // V.itemsize
+    shift = np.zeros(k, V.dtype) if shift is None else shift
+    weights = None if weights is None else weights.astype(V.dtype, copy=False)
+    shares = _from_afar(X, Y)
+    rows = _rows(shares, X, Y)
+    if not (min(shares) > MOST and _fits_by_lines(X, Y, V)):
+        return _cross(rows, X.shape[1], V, shift, weights)
+    product, totals = empty((X.shape[1], k), V.dtype), []
+    for part in (slice(q, q + line) for q in range(0, k, line)):
+        into, operands = product[:, part], (V[:, part], shift[part], weights)
+        totals.append(_cross(rows, X.shape[1], *operands, into)[1])
+    return product, np.concatenate(totals)
+
+
+def _fits_by_lines(X: Any, Y: Any, V: Any) -> bool:
+    """Whether blocks of all threads fit the cache if they have a line's worth of columns only."""
+    numbers, size = Y.shape[1] + threads() * X.shape[1], V.shape[1] * V.itemsize
+    return LINE * numbers < SHARED < 2 * size * numbers
+
+
+def _cross(
+    rows: list[Any], d: int, V: Any, shift: Any, weights: Any, into: Any = None
+) -> tuple[Any, Any]:
+    """XᵀΩ(Y @ V − 1·shiftᵀ) for rows of X and Y, with d columns of X; and the sums."""
     k, V = V.shape[1], _filled_up(V)
-    d, wide, dtype = X.shape[1], V.shape[1], V.dtype
-    ranges = balanced(Y.indptr, _parts(X.nnz + Y.nnz, k))
-    outs = [empty((d, wide), dtype) for _ in ranges]
-    start = zeros((1, wide), dtype)
-    if shift is not None:
-        start[0, :k] = -shift
-    weights = np.empty(0, dtype) if weights is None else weights.astype(dtype, copy=False)
-    arrays = (*_arrays(X), *_arrays(Y), V, start, weights)
+    wide, dtype, (_, _, begins, *_) = V.shape[1], V.dtype, rows[1]
+    ranges = balanced(begins, _parts(sum(len(Z[0]) for Z in rows), k))
+    outs, start = [empty((d, wide), dtype) for _ in ranges], zeros((1, wide), dtype)
+    start[0, :k] -= shift
 
     def share(out: Any, first: int, last: int) -> Any:
         out.fill(0)
-        T, total = zeros((1, wide), dtype), zeros((1, wide), dtype)
-        _cross_times(*arrays, T, out, total, first, last)
+        total = zeros((1, wide), np.float64)
+        _cross_times(*rows, V, start, weights, out, total, first, last)
         return total[0]
 
     totals = in_threads(share, [(out, *span) for out, span in zip(outs, ranges, strict=True)])
-    return _summed(outs, k), sum(totals)[:k]
+    return _summed(outs, k, into), sum(totals)[:k].astype(dtype)
 
 
 def dense_moment(X: Any, Y: Any, weights: Any = None) -> Any:
@@ -235,27 +258,19 @@ def pair_times(
         raise ValueError(f"P has {k} columns: fill it up to a multiple of {FULL}")
     start = zeros((2, k), dtype)
     start[: len(shift)] -= shift
-    weights = np.empty(0, dtype) if weights is None else weights.astype(dtype, copy=False)
+    weights = None if weights is None else weights.astype(dtype, copy=False)
     P = np.ascontiguousarray(P)
-    arrays = (*_arrays(X), *_arrays(Y), P[:cut], P[cut:], own, other[None], start, weights)
+    arrays = (*_rows(_from_afar(X, Y), X, Y), P[:cut], P[cut:], own, other[None], start, weights)
 
     def share(out: Any, first: int, last: int) -> Any:
         out.fill(0)
-        T, total = zeros((2, k), dtype), zeros((2, k), dtype)
-        _pair_times(*arrays, T, out[:cut], out[cut:d], total, first, last)
+        total = zeros((2, k), np.float64)
+        _pair_times(*arrays, out[:cut], out[cut:d], total, first, last)
         return total
 
     ranges = balanced(X.indptr, len(outs))
-    return sum(in_threads(share, [(out, *span) for out, span in zip(outs, ranges, strict=True)]))
-
-
-@compiled
-def _finish(outs, apart, P, means, factors, total, ridge, sums, curvature, first, last):
-    """Products of all threads lie below each other in `outs`, so many rows apart."""
-    for i in range(first, last):
-        finish_row(outs, i, apart, len(outs), P, means[i], factors[i], total, ridge, sums)
-        if (i + 1 - first) % PIECE == 0 or i + 1 == last:
-            fold(sums, curvature)
+    totals = in_threads(share, [(out, *span) for out, span in zip(outs, ranges, strict=True)])
+    return sum(totals).astype(dtype)
 
 
 def finish(outs: Any, P: Any, means: Any, factors: Any, total: Any, ridge: Any, rows: slice) -> Any:
@@ -266,8 +281,8 @@ def finish(outs: Any, P: Any, means: Any, factors: Any, total: Any, ridge: Any, 
     arrays = (outs.reshape(-1, k), outs.shape[1], P, means, factors, total[None], ridge[None])
 
     def share(first: int, last: int) -> Any:
-        sums, curvature = zeros((1, k), P.dtype), zeros((1, k), np.float64)
-        _finish(*arrays, sums, curvature, rows.start + first, rows.start + last)
+        curvature = zeros((1, k), np.float64)
+        _finish(*arrays, curvature, rows.start + first, rows.start + last)
         return curvature[0]
 
     return sum(in_threads(share, spans))

@@ -1,7 +1,8 @@
-"""What kernels do with whole rows of blocks: a few columns at a time, sums in registers.
+"""What kernels do with sparse rows and blocks: a few columns at a time, sums in registers.
 
-Every function is a piece of a kernel, built from loops of LLVM for every width of a register. Loops
-that LLVM itself puts into registers take twice as long to compile.
+Every function is built from loops of LLVM for every number of columns that is worked on together,
+with those outside and rows inside. Loops that LLVM itself puts into registers take twice as long to
+compile.
 """
 
 from __future__ import annotations
@@ -11,17 +12,18 @@ from functools import wraps
 from numba import types
 from numba.extending import intrinsic
 
-from genelin.kernels.loops import ALONE, ANY, BY_FOURS, Code
+from genelin.kernels.loops import ANY, BY_FOURS, Code
 
 __all__ = [
     "ROWS",
     "advance_rows",
-    "finish_row",
+    "cross",
+    "finished",
     "fold",
-    "gather",
-    "mix",
-    "shift_row",
-    "spread",
+    "pair",
+    "product",
+    "shifted",
+    "solution",
     "turn_rows",
 ]
 
@@ -29,7 +31,7 @@ ROWS = 4  # rows of tall blocks that are worked on together
 
 
 def _built(build):
-    """An intrinsic of arrays, numbers and positions, which returns nothing."""
+    """An intrinsic of arrays, sparse rows, numbers and positions, which returns nothing."""
 
     @wraps(build)
     def typed(typingctx, *kinds):
@@ -38,7 +40,7 @@ def _built(build):
             build(code, *code.seen(signature, args))
             return context.get_dummy_value()
 
-        kept = (types.Array, types.Float)
+        kept = (types.Array, types.Float, types.BaseTuple, types.NoneType)
         places = [kind if isinstance(kind, kept) else types.intp for kind in kinds]
         return types.void(*places), generate
 
@@ -46,117 +48,149 @@ def _built(build):
 
 
 @_built
-def gather(code, data, indices, low, high, most, V, start, s, T, i):
-    """T[i] = start[s] + the row of X between low and high, times V, whose columns come by fours.
+def product(code, X, V, out, first, last):
+    """Rows first … last − 1 of out = X·V; columns come by fours."""
+    for group in code.by_columns(V, BY_FOURS):
+        none = V.at(0, group).zeros()
+        for i in code.over(first, last):
+            out.put(i, group, X.times(X.row(i), V, group, none))
 
-    Rows of V for entries that follow, up to `most`, are asked for on the way.
+
+@_built
+def shifted(code, A, B, P, theta, sign, KP, curvature, first, last):
+    """Rows first … last − 1 of KP = s(θB − A)P, and Σ p·kp of them, in double precision.
+
+    B is None where KP is BP already. Columns come by fours.
+    """
+    for group in code.by_columns(P, BY_FOURS):
+        t, s = theta.at(0, group), sign.at(0, group)
+        none, sums = t.zeros(), code.sum(curvature.at(0, group))
+        for i in code.over(first, last):
+            a = A.times(A.row(i), P, group, none)
+            b = KP.at(i, group) if B is None else B.times(B.row(i), P, group, none)
+            kp = s * (t * b - a)
+            KP.put(i, group, kp)
+            sums.add((P.at(i, group) * kp).as_double())
+        curvature.put(0, group, sums.value)
+
+
+@_built
+def cross(code, X, Y, V, start, weights, out, total, first, last):
+    """Add Σ ωᵢxᵢ(yᵢᵀV + start) over rows first … last − 1 to `out`; brackets, weighed, to `total`.
+
+    Weights are None where all are one. Columns come by fours.
     """
     for group in code.by_columns(V, BY_FOURS):
-        sums = [code.sum(start.lanes(s, *columns)) for columns in group]
-        for e in code.over(low, high):
-            V.ask(indices.position(code.ahead(e, most)), group)
-            j, x = indices.position(e), data.number(e)
-            for total, columns in zip(sums, group, strict=True):
-                total.add(x * V.lanes(j, *columns))
-        for total, (q, _) in zip(sums, group, strict=True):
-            T.put(i, q, total.lanes)
+        begin, sums = start.at(0, group), code.sum(total.at(0, group))
+        for i in code.over(first, last):
+            t = Y.times(Y.row(i), V, group, begin)
+            t = t if weights is None else weights.number(i) * t
+            sums.add(t.as_double())
+            X.spread(X.row(i), t, out, group)
+        total.put(0, group, sums.value)
 
 
 @_built
-def spread(code, data, indices, low, high, most, T, i, weight, out, total):
-    """Add t = weight·T[i] to total[i], and xᵀt to `out`, for the row x of X between low and high.
+def pair(code, X, Y, Px, Py, own, other, start, weights, out_x, out_y, total, first, last):
+    """Add Σ ωᵢxᵢ(a·u + c·v) to `out_x` and Σ ωᵢyᵢ(b·v + c·u) to `out_y`; brackets to `total`.
 
-    Rows of `out` for entries that follow, up to `most`, are asked for on the way.
+    u = xᵢᵀPx and v = yᵢᵀPy, each with its row of `start`; (a, b) are the rows of `own`, c the row
+    of `other`. Weights are None where all are one. Columns come by fours.
     """
-    for group in code.by_columns(T, BY_FOURS):
-        row = [weight * T.lanes(i, *columns) for columns in group]
-        for t, (q, width) in zip(row, group, strict=True):
-            total.put(i, q, total.lanes(i, q, width) + t)
-        for e in code.over(low, high):
-            out.ask(indices.position(code.ahead(e, most)), group)
-            j, x = indices.position(e), data.number(e)
-            for t, (q, width) in zip(row, group, strict=True):
-                out.put(j, q, out.lanes(j, q, width) + x * t)
+    for group in code.by_columns(Px, BY_FOURS):
+        (a, b), c = (own.at(row, group) for row in (0, 1)), other.at(0, group)
+        begin = [start.at(row, group) for row in (0, 1)]
+        sums = [code.sum(total.at(row, group)) for row in (0, 1)]
+        for i in code.over(first, last):
+            u, v = X.times(X.row(i), Px, group, begin[0]), Y.times(Y.row(i), Py, group, begin[1])
+            mixed = [a * u + c * v, b * v + c * u]
+            if weights is not None:
+                mixed = [weights.number(i) * t for t in mixed]
+            for Z, t, summed, out in zip((X, Y), mixed, sums, (out_x, out_y), strict=True):
+                summed.add(t.as_double())
+                Z.spread(Z.row(i), t, out, group)
+        for row, summed in enumerate(sums):
+            total.put(row, group, summed.value)
 
 
 @_built
-def mix(code, own, other, T):
-    """Rows u and v of T become a·u + c·v and b·v + c·u; `own` has rows a and b, `other` has c."""
-    for ((q, width),) in code.by_columns(T, ALONE):
-        (a, b), c = (own.lanes(row, q, width) for row in (0, 1)), other.lanes(0, q, width)
-        u, v = (T.lanes(row, q, width) for row in (0, 1))
-        T.put(0, q, a * u + c * v)
-        T.put(1, q, b * v + c * u)
+def finished(code, outs, apart, P, means, factors, total, ridge, curvature, first, last):
+    """outs[i] = factor·(o − mean·total) + ridge·P[i] = kp from row first to last − 1, and Σ p·kp.
 
-
-@_built
-def shift_row(code, T, theta, sign, P, KP, sums, i):
-    """KP[i] = sign·(theta·T[1] − T[0]), and sums += P[i]·KP[i]; all but P and KP are rows."""
-    for ((q, width),) in code.by_columns(P, ALONE):
-        a, b, p = T.lanes(0, q, width), T.lanes(1, q, width), P.lanes(i, q, width)
-        kp = sign.lanes(0, q, width) * (theta.lanes(0, q, width) * b - a)
-        KP.put(i, q, kp)
-        sums.put(0, q, sums.lanes(0, q, width) + p * kp)
-
-
-@_built
-def finish_row(code, outs, i, apart, stop, P, mean, factor, total, ridge, sums):
-    """outs[i] = factor·(o − mean·total) + ridge·P[i] = kp, and sums += P[i]·kp.
-
-    o is the sum of the rows of `outs` from i on that lie `apart`, before `stop`.
+    o is the sum of the rows of `outs` from i on that lie `apart`. Columns come by fours.
     """
-    for ((q, width),) in code.by_columns(P, ALONE):
-        p, t = P.lanes(i, q, width), total.lanes(0, q, width)
-        o = code.sum(p.zeros())
-        for row in code.over(i, stop, apart):
-            o.add(outs.lanes(row, q, width))
-        kp = factor * (o.lanes - mean * t) + ridge.lanes(0, q, width) * p
-        outs.put(i, q, kp)
-        sums.put(0, q, sums.lanes(0, q, width) + p * kp)
+    for group in code.by_columns(P, BY_FOURS):
+        t, shift, sums = total.at(0, group), ridge.at(0, group), code.sum(curvature.at(0, group))
+        for i in code.over(first, last):
+            p, o = P.at(i, group), code.sum(t.zeros())
+            for row in code.over(i, outs.rows, apart):
+                o.add(outs.at(row, group))
+            kp = factors.number(i) * (o.value - means.number(i) * t) + shift * p
+            outs.put(i, group, kp)
+            sums.add((p * kp).as_double())
+        curvature.put(0, group, sums.value)
+
+
+@_built
+def solution(code, L, Z):
+    """Overwrite Z by (LLᵀ)⁻¹Z; rows of L have their diagonals last. Columns come by fours."""
+    for group in code.by_columns(Z, BY_FOURS):
+        for i in code.over(0, Z.rows):
+            low, high = L.row(i)
+            last, z = code.plus(high, -1), Z.at(i, group)
+            z -= L.times((low, last), Z, group, z.zeros())
+            Z.put(i, group, z / L.number(last))
+        for below in code.over(0, Z.rows):
+            i = code.builder.sub(code.plus(Z.rows, -1), below)
+            low, high = L.row(i)
+            last = code.plus(high, -1)
+            z = Z.at(i, group) / L.number(last)
+            Z.put(i, group, z)
+            L.spread((low, last), z.zeros() - z, Z, group)
 
 
 @_built
 def fold(code, sums, total):
     """Total += sums, in double precision, and sums = 0."""
-    for ((q, width),) in code.by_columns(sums, ANY):
+    for group in code.by_columns(sums, ANY):
         for row in code.over(0, sums.rows):
-            part = sums.lanes(row, q, width)
-            total.put(row, q, total.lanes(row, q, width) + part.as_double())
-            sums.put(row, q, part.zeros())
+            part = sums.at(row, group)
+            total.put(row, group, total.at(row, group) + part.as_double())
+            sums.put(row, group, part.zeros())
 
 
 @_built
 def advance_rows(code, C, R, P, KP, step, Y, weights, S, i):
     """C += step·P and R −= step·KP in four rows from i on; S += Yᵀr, its last row Σ weights·r²."""
     rows, m = [code.plus(i, t) for t in range(ROWS)], Y.columns
-    for ((q, width),) in code.by_columns(R, ANY):
-        length, squares, new = step.lanes(0, q, width), S.lanes(m, q, width), []
+    for group in code.by_columns(R, ANY):
+        length, squares, new = step.at(0, group), S.at(m, group), []
         for row in rows:
-            C.put(row, q, C.lanes(row, q, width) + length * P.lanes(row, q, width))
-            r = R.lanes(row, q, width) - length * KP.lanes(row, q, width)
-            R.put(row, q, r)
+            C.put(row, group, C.at(row, group) + length * P.at(row, group))
+            r = R.at(row, group) - length * KP.at(row, group)
+            R.put(row, group, r)
             squares += weights.number(row) * (r * r)
             new.append(r)
-        S.put(m, q, squares)
+        S.put(m, group, squares)
         for j in code.over(0, m):
-            total = S.lanes(j, q, width)
+            total = S.at(j, group)
             for row, r in zip(rows, new, strict=True):
                 total += Y.number(row, j) * r
-            S.put(j, q, total)
+            S.put(j, group, total)
 
 
 @_built
 def turn_rows(code, P, Z, conjugation, weights, Y, S, i):
     """P = weights·Z + conjugation·P + YS in four rows from i on."""
     rows = [code.plus(i, t) for t in range(ROWS)]
-    for ((q, width),) in code.by_columns(P, ANY):
-        factor, sums = conjugation.lanes(0, q, width), []
+    for group in code.by_columns(P, ANY):
+        factor, sums = conjugation.at(0, group), []
         for row in rows:
-            p, z = P.lanes(row, q, width), Z.lanes(row, q, width)
+            p, z = P.at(row, group), Z.at(row, group)
             sums.append(code.sum(factor * p + weights.number(row) * z))
         for j in code.over(0, Y.columns):
-            lanes = S.lanes(j, q, width)
+            lanes = S.at(j, group)
             for row, total in zip(rows, sums, strict=True):
                 total.add(Y.number(row, j) * lanes)
         for row, total in zip(rows, sums, strict=True):
-            P.put(row, q, total.lanes)
+            P.put(row, group, total.value)

@@ -8,7 +8,7 @@ import numpy as np
 
 from genelin.kernels.compiled import compiled, threads
 from genelin.kernels.products import FULL
-from genelin.kernels.rows import gather, spread
+from genelin.kernels.rows import solution
 from genelin.room import empty
 from genelin.threads import equal, in_threads
 
@@ -53,22 +53,8 @@ def incomplete_cholesky(L: Any, alpha: float) -> bool:
 
 
 @compiled
-def _solve(data, indices, indptr, Z):
-    """Overwrite Z by (LLᵀ)⁻¹Z; its columns come by fours."""
-    d, k = Z.shape
-    none, T = np.zeros((1, k), Z.dtype), np.empty((1, k), Z.dtype)
-    most = indptr[d] - 1
-    for i in range(d):
-        last = indptr[i + 1] - 1
-        gather(data, indices, indptr[i], last, most, Z, none, 0, T, 0)
-        for q in range(k):
-            Z[i, q] = (Z[i, q] - T[0, q]) / data[last]
-    for i in range(d - 1, -1, -1):
-        last = indptr[i + 1] - 1
-        for q in range(k):
-            Z[i, q] /= data[last]
-            T[0, q] = Z[i, q]
-        spread(data, indices, indptr[i], last, most, T, 0, -1.0, Z, none)  # sums are not needed
+def _solve(L, Z):
+    solution(L, Z)
 
 
 def cholesky_solve(data: Any, indices: Any, indptr: Any, R: Any) -> Any:
@@ -80,7 +66,7 @@ def cholesky_solve(data: Any, indices: Any, indptr: Any, R: Any) -> Any:
         columns = last - first
         part = empty((d, -(-columns // FULL) * FULL), R.dtype)
         part[:, :columns], part[:, columns:] = R[:, first:last], 0
-        _solve(data, indices, indptr, part)
+        _solve((data, indices, indptr), part)
         Z[:, first:last] = part[:, :columns]
 
     in_threads(share, equal(k, max(min(threads(), k // NARROW), 1)))
