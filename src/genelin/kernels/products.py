@@ -30,6 +30,7 @@ SHARED = 2**25  # bytes in the cache of all cores
 AHEAD = 16  # entries between asking for a row of a block and using it
 FEW = 0.1  # of entries that need a row from afar: so few are not worth asking for all
 MOST = 0.6  # of entries that need a row from afar: so many that columns had better come by lines
+MANY = 2**20  # entries: of fewer, nothing is known about rows that come from afar
 SAMPLES = 2
 
 
@@ -127,7 +128,7 @@ def _from_afar(*matrices: Any) -> list[float]:
 
 def _fresh(indices: Any, columns: int) -> float:
     before, more = AT_HAND, AT_HAND // 8
-    if columns <= before or len(indices) < before + more:
+    if columns <= before or len(indices) < MANY:
         return 0.0
     places, found = np.arange(before + more, dtype=np.int32), np.empty(columns, np.int32)
     share = 0.0
