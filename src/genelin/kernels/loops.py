@@ -41,9 +41,9 @@ class Code:
         return [self._seen(kind, value) for kind, value in zip(signature.args, args, strict=True)]
 
     def _seen(self, kind, value):
-        if isinstance(kind, types.BaseTuple):
+        if isinstance(kind, types.Tuple | types.UniTuple):
             parts = cgutils.unpack_tuple(self.builder, value)
-            return _Rows(self, *(self._seen(*part) for part in zip(kind, parts, strict=True)))
+            return _Rows(self, *map(self._seen, kind.types, parts))
         if isinstance(kind, types.Array):
             return (_Vector if kind.ndim == 1 else _Block)(self, kind, value)
         if isinstance(kind, types.Float):

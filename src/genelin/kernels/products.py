@@ -207,7 +207,7 @@ def cross_times(X: Any, Y: Any, V: Any, shift: Any = None, weights: Any = None) 
 def _fits_by_lines(X: Any, Y: Any, V: Any) -> bool:
     """Whether blocks of all threads fit the cache if they have a line's worth of columns only."""
     numbers, size = Y.shape[1] + threads() * X.shape[1], V.shape[1] * V.itemsize
-    return LINE * numbers < SHARED < 2 * size * numbers
+    return bool(LINE * numbers < SHARED < 2 * size * numbers)
 
 
 def _cross(

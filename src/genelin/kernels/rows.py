@@ -40,7 +40,7 @@ def _built(build):
             build(code, *code.seen(signature, args))
             return context.get_dummy_value()
 
-        kept = (types.Array, types.Float, types.BaseTuple, types.NoneType)
+        kept = (types.Array, types.Float, types.Tuple, types.UniTuple, types.NoneType)
         places = [kind if isinstance(kind, kept) else types.intp for kind in kinds]
         return types.void(*places), generate
 
