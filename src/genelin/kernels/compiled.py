@@ -49,6 +49,7 @@ def _all() -> int:
 
 def balanced(indptr: Any, parts: int) -> list[tuple[int, int]]:
     """Row ranges [(first, last), …] with about the same number of entries."""
-    cuts = np.searchsorted(indptr, np.linspace(0, indptr[-1], parts + 1))
+    targets = np.linspace(0, indptr[-1], parts + 1).astype(indptr.dtype)  # any other is slow
+    cuts = np.searchsorted(indptr, targets)
     cuts[0], cuts[-1] = 0, len(indptr) - 1
     return list(pairwise(cuts.tolist()))
