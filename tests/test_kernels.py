@@ -13,7 +13,7 @@ from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
 from genelin import kernels
-from genelin.kernels import compiled, products
+from genelin.kernels import compiled, products, reach
 from genelin.linalg.columns import LARGE, column_dots
 from genelin.linalg.tall import tall_dot, tall_times
 from genelin.operators import (
@@ -113,9 +113,9 @@ def test_entries_anywhere_in_many_columns(
 ) -> None:
     """Rows of blocks are asked for ahead, and the columns of wide blocks come by lines."""
     monkeypatch.setattr(products, "threads", lambda: 2)
-    monkeypatch.setattr(products, "MANY", 30_000)
+    monkeypatch.setattr(reach, "MANY", 30_000)
     X, Y = (rows_of(30_000, d, 2 / d, d, dtype) for d in (90_000, 80_000))
-    assert min(products._from_afar(X, Y)) > products.MOST
+    assert min(reach.from_afar(X, Y)) > products.MOST
     rng = np.random.default_rng(0)
     V, shift = rng.standard_normal((80_000, k)).astype(dtype), rng.standard_normal(k)
     assert products._fits_by_lines(X, Y, V) == (k > 7)
@@ -131,7 +131,7 @@ def test_entries_anywhere_in_many_columns(
 
 def test_arrays_longer_than_their_entries(monkeypatch: pytest.MonkeyPatch) -> None:
     """SciPy allows room behind the last entry; what is there is not read."""
-    monkeypatch.setattr(products, "MANY", 30_000)
+    monkeypatch.setattr(reach, "MANY", 30_000)
     X = rows_of(30_000, 90_000, 2 / 90_000, 0)
     V = np.random.default_rng(0).standard_normal((90_000, 4))
     exact = X.T @ (X @ V)

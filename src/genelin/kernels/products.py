@@ -8,6 +8,7 @@ import numpy as np
 
 from genelin.kernels.compiled import balanced, compiled, threads
 from genelin.kernels.lanes import at
+from genelin.kernels.reach import arrays, from_afar, rows_of
 from genelin.kernels.rows import cross, finished, pair, product, shifted
 from genelin.room import LINE, empty, in_line, zeros
 from genelin.threads import equal, in_threads
@@ -25,13 +26,8 @@ __all__ = [
 FULL = 4  # columns that are worked on together, at least
 MOST_MOMENTS = 2**24  # numbers of all moments where every thread has its own: 128 MB
 PIECE = 64  # rows that are still in the cache of a core when the next columns have their turn
-AT_HAND = 2**14  # rows of blocks that a core reaches fast
 SHARED = 2**25  # bytes in the cache of all cores
-AHEAD = 16  # entries between asking for a row of a block and using it
-FEW = 0.1  # of entries that need a row from afar: so few are not worth asking for all
 MOST = 0.6  # of entries that need a row from afar: so many that columns had better come by lines
-MANY = 2**20  # entries: of fewer, nothing is known about rows that come from afar
-SAMPLES = 2
 
 
 @compiled
@@ -64,8 +60,9 @@ def _finish(outs, apart, P, means, factors, total, ridge, curvature, first, last
 
 
 @compiled
-def _moment(xd, xi, xp, yd, yi, yp, weights, out, first, last):
+def _moment(X, Y, weights, out, first, last):
     """Add Σ ωᵢxᵢyᵢᵀ over rows first … last − 1 to the dense block `out`."""
+    (xd, xi, xp), (yd, yi, yp) = X, Y
     for i in range(first, last):
         weight = weights[i] if len(weights) else 1.0
         for x in range(xp[i], xp[i + 1]):
@@ -77,11 +74,6 @@ def _moment(xd, xi, xp, yd, yi, yp, weights, out, first, last):
 def _parts(stored, k):
     """Threads worth starting for so many products."""
     return max(1, min(threads(), stored * k // 2**18))
-
-
-def _arrays(X: Any) -> tuple[Any, Any, Any]:
-    """Values, columns and where rows begin; kernels read them without looking at strides."""
-    return tuple(map(np.ascontiguousarray, (X.data, X.indices, X.indptr)))  # type: ignore[return-value]
 
 
 def _filled_up(V: Any) -> Any:
@@ -112,37 +104,10 @@ def outs_for(parts: int, shape: tuple[int, int], dtype: Any) -> Any:
     return empty((parts, -(-rows // LINE) * LINE, columns), dtype)
 
 
-def _rows(shares: list[float], *matrices: Any) -> list[Any]:
-    """Sparse rows for kernels, with shares of entries that need rows of blocks from afar.
-
-    Those rows are asked for ahead where they are many, for one of the matrices.
-    """
-    return [(*_arrays(X), AHEAD) if max(shares) > FEW else _arrays(X) for X in matrices]
-
-
-def _from_afar(*matrices: Any) -> list[float]:
-    """Shares of entries in columns that the entries before them did not have; estimated."""
-    apart = {id(X): X for X in matrices}.values()
-    return [_fresh(X.indices[: X.indptr[-1]], X.shape[1]) for X in apart]
-
-
-def _fresh(indices: Any, columns: int) -> float:
-    before, more = AT_HAND, AT_HAND // 8
-    if columns <= before or len(indices) < MANY:
-        return 0.0
-    places, found = np.arange(before + more, dtype=np.int32), np.empty(columns, np.int32)
-    share = 0.0
-    for start in np.linspace(0, len(indices) - before - more, SAMPLES + 2).astype(int)[1:-1]:
-        window = indices[start : start + before + more]
-        found[window[::-1]] = places[::-1]  # where a column comes first
-        share += np.mean(found[window[before:]] == places[before:]) / SAMPLES
-    return float(share)
-
-
 def times(X: Any, V: Any) -> Any:
     """X @ V for CSR X, rows shared out among threads."""
     k, V = V.shape[1], _filled_up(V)
-    (rows,), out = _rows(_from_afar(X), X), empty((X.shape[0], V.shape[1]), V.dtype)
+    (rows,), out = rows_of(from_afar(X), X), empty((X.shape[0], V.shape[1]), V.dtype)
     ranges = balanced(X.indptr, _parts(X.nnz, V.shape[1]))
     in_threads(_times, [(rows, V, out, *span) for span in ranges])
     return _summed([out], k)
@@ -159,7 +124,7 @@ def shifted_times(A: Any, B: Any, P: Any, theta: Any, sign: Any, BP: Any = None)
     P, KP = np.ascontiguousarray(P), empty(P.shape, dtype) if BP is None else BP
     theta, sign = (row.astype(dtype)[None] for row in (theta, sign))
     matrices = [A] if B is None else [A, B]
-    rows = (*_rows(_from_afar(*matrices), *matrices), None)[:2]
+    rows = (*rows_of(from_afar(*matrices), *matrices), None)[:2]
 
     def share(first: int, last: int) -> Any:
         curvature = zeros((1, k), np.float64)
@@ -193,8 +158,8 @@ def cross_times(X: Any, Y: Any, V: Any, shift: Any = None, weights: Any = None) 
     k, line = V.shape[1], LINE // V.itemsize
     shift = np.zeros(k, V.dtype) if shift is None else shift
     weights = None if weights is None else weights.astype(V.dtype, copy=False)
-    shares = _from_afar(X, Y)
-    rows = _rows(shares, X, Y)
+    shares = from_afar(X, Y)
+    rows = rows_of(shares, X, Y)
     if not (min(shares) > MOST and _fits_by_lines(X, Y, V)):
         return _cross(rows, X.shape[1], V, shift, weights)
     product, totals = empty((X.shape[1], k), V.dtype), []
@@ -236,8 +201,8 @@ def dense_moment(X: Any, Y: Any, weights: Any = None) -> Any:
     ranges = balanced(X.indptr, max(1, min(_parts(X.nnz + Y.nnz, 1), MOST_MOMENTS // size)))
     outs = [np.zeros((X.shape[1], Y.shape[1])) for _ in ranges]
     weights = np.empty(0) if weights is None else weights.astype(np.float64, copy=False)
-    arrays = (*_arrays(X), *_arrays(Y), weights)
-    in_threads(_moment, [(*arrays, outs[t], *span) for t, span in enumerate(ranges)])
+    given = (arrays(X), arrays(Y), weights)
+    in_threads(_moment, [(*given, outs[t], *span) for t, span in enumerate(ranges)])
     moment, *others = outs
     for other in others:
         moment += other
@@ -261,12 +226,13 @@ def pair_times(
     start[: len(shift)] -= shift
     weights = None if weights is None else weights.astype(dtype, copy=False)
     P = np.ascontiguousarray(P)
-    arrays = (*_rows(_from_afar(X, Y), X, Y), P[:cut], P[cut:], own, other[None], start, weights)
+    rows = rows_of(from_afar(X, Y), X, Y)
+    given = (*rows, P[:cut], P[cut:], own, other[None], start, weights)
 
     def share(out: Any, first: int, last: int) -> Any:
         out.fill(0)
         total = zeros((2, k), np.float64)
-        _pair_times(*arrays, out[:cut], out[cut:d], total, first, last)
+        _pair_times(*given, out[:cut], out[cut:d], total, first, last)
         return total
 
     ranges = balanced(X.indptr, len(outs))
@@ -279,11 +245,11 @@ def finish(outs: Any, P: Any, means: Any, factors: Any, total: Any, ridge: Any, 
     if not outs.flags.c_contiguous:
         raise ValueError("outs is not contiguous: take it from outs_for")
     k, spans = P.shape[1], equal(rows.stop - rows.start, len(outs))
-    arrays = (outs.reshape(-1, k), outs.shape[1], P, means, factors, total[None], ridge[None])
+    given = (outs.reshape(-1, k), outs.shape[1], P, means, factors, total[None], ridge[None])
 
     def share(first: int, last: int) -> Any:
         curvature = zeros((1, k), np.float64)
-        _finish(*arrays, curvature, rows.start + first, rows.start + last)
+        _finish(*given, curvature, rows.start + first, rows.start + last)
         return curvature[0]
 
     return sum(in_threads(share, spans))

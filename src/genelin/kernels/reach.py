@@ -1,0 +1,59 @@
+"""Sparse rows as kernels read them, and whether the rows of blocks that they need are far away."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["arrays", "from_afar", "rows_of"]
+
+AT_HAND = 2**14  # rows of blocks that a core reaches fast
+AHEAD = 16  # entries between asking for a row of a block and using it
+FEW = 0.1  # of entries that need a row from afar: so few are not worth asking for all
+MANY = 2**20  # entries: of fewer, it would take too long to find out
+SAMPLES = 2
+
+
+def arrays(X: Any) -> tuple[Any, Any, Any]:
+    """Values, columns and where rows begin; kernels read them without looking at strides."""
+    return tuple(map(np.ascontiguousarray, (X.data, X.indices, X.indptr)))  # type: ignore[return-value]
+
+
+def rows_of(shares: list[float], *matrices: Any) -> list[Any]:
+    """Sparse rows for kernels, with shares of entries that need rows of blocks from afar.
+
+    Those rows are asked for ahead where they are many, for one of the matrices.
+    """
+    return [(*arrays(X), AHEAD) if max(shares) > FEW else arrays(X) for X in matrices]
+
+
+def from_afar(*matrices: Any) -> list[float]:
+    """Shares of entries in columns that the entries before them did not have, in samples.
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> columns = np.random.default_rng(0).integers(10**6, size=2**20)
+    >>> X = sparse.csr_array((np.ones(2**20), columns, [0, 2**20]), shape=(1, 10**6))
+    >>> anywhere = from_afar(X)[0]
+    >>> X.indices //= 1000
+    >>> round(anywhere, 1), from_afar(X)[0]
+    (1.0, 0.0)
+    """
+    apart = {id(X): X for X in matrices}.values()
+    return [_fresh(X.indices[: X.indptr[-1]], X.shape[1]) for X in apart]
+
+
+def _fresh(columns: Any, d: int) -> float:
+    """The share of one matrix; d columns in all."""
+    before, more = AT_HAND, AT_HAND // 8
+    if d <= before or len(columns) < MANY:
+        return 0.0
+    places, found = np.arange(before + more, dtype=np.int32), np.empty(d, np.int32)
+    share = 0.0
+    for start in np.linspace(0, len(columns) - before - more, SAMPLES + 2).astype(int)[1:-1]:
+        window = columns[start : start + before + more]
+        found[window[::-1]] = places[::-1]  # where a column comes first
+        share += np.mean(found[window[before:]] == places[before:]) / SAMPLES
+    return float(share)
