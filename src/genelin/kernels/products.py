@@ -162,15 +162,15 @@ def cross_times(X: Any, Y: Any, V: Any, shift: Any = None, weights: Any = None) 
     rows = rows_of(shares, X, Y)
     if not (min(shares) > MOST and _fits_by_lines(X, Y, V)):
         return _cross(rows, X.shape[1], V, shift, weights)
-    product, totals = empty((X.shape[1], k), V.dtype), []
+    out, totals = empty((X.shape[1], k), V.dtype), []
     for part in (slice(q, q + line) for q in range(0, k, line)):
-        into, operands = product[:, part], (V[:, part], shift[part], weights)
-        totals.append(_cross(rows, X.shape[1], *operands, into)[1])
-    return product, np.concatenate(totals)
+        given = (V[:, part], shift[part], weights, out[:, part])
+        totals.append(_cross(rows, X.shape[1], *given)[1])
+    return out, np.concatenate(totals)
 
 
 def _fits_by_lines(X: Any, Y: Any, V: Any) -> bool:
-    """Whether blocks of all threads fit the cache if they have a line's worth of columns only."""
+    """Whether blocks of all threads fit the cache by lines, but hardly with all their columns."""
     numbers, size = Y.shape[1] + threads() * X.shape[1], V.shape[1] * V.itemsize
     return bool(LINE * numbers < SHARED < 2 * size * numbers)
 
