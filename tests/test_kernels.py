@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -127,6 +128,25 @@ def test_entries_anywhere_in_many_columns(
     np.testing.assert_allclose(product, X.T @ bracket, atol=bound)
     np.testing.assert_allclose(total, bracket.sum(axis=0), rtol=bound, atol=bound)
     np.testing.assert_allclose(kernels.times(Y, V), Y @ V, atol=bound)
+
+
+def test_rows_in_a_file_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However fast it may be to go through rows in memory for every line of columns."""
+    monkeypatch.setattr(products, "threads", lambda: 2)
+    monkeypatch.setattr(reach, "MANY", 30_000)
+    X = rows_of(30_000, 90_000, 2 / 90_000, 0)
+    np.save(tmp_path / "data.npy", X.data)
+    mapped = sparse.csr_array(X, copy=True)
+    mapped.data = np.load(tmp_path / "data.npy", mmap_mode="r")
+    assert not reach.from_disk(X)
+    assert reach.from_disk(X, mapped)
+    sweeps, sweep = [], products._cross
+    monkeypatch.setattr(products, "_cross", lambda *given: sweeps.append(1) or sweep(*given))
+    V = np.random.default_rng(0).standard_normal((90_000, 20))
+    for M, times in ((X, 3), (mapped, 1)):
+        sweeps.clear()
+        np.testing.assert_allclose(kernels.cross_times(M, M, V)[0], X.T @ (X @ V), atol=1e-11)
+        assert len(sweeps) == times
 
 
 def test_arrays_longer_than_their_entries(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from genelin.kernels.compiled import balanced, compiled, threads
 from genelin.kernels.lanes import at
-from genelin.kernels.reach import arrays, from_afar, rows_of
+from genelin.kernels.reach import arrays, from_afar, from_disk, rows_of
 from genelin.kernels.rows import cross, finished, pair, product, shifted
 from genelin.room import LINE, empty, in_line, zeros
 from genelin.threads import equal, in_threads
@@ -26,6 +26,7 @@ __all__ = [
 FULL = 4  # columns that are worked on together, at least
 MOST_MOMENTS = 2**24  # numbers of all moments where every thread has its own: 128 MB
 PIECE = 64  # rows that are still in the cache of a core when the next columns have their turn
+READ = 2**16  # rows that are at hand when the next columns have their turn, and read once so
 SHARED = 2**25  # bytes in the cache of all cores
 MOST = 0.6  # of entries that need a row from afar: so many that columns had better come by lines
 
@@ -44,12 +45,15 @@ def _shifted_times(A, B, P, theta, sign, KP, curvature, first, last):
 
 @compiled
 def _cross_times(X, Y, V, start, weights, out, total, first, last):
-    cross(X, Y, V, start, weights, out, total, first, last)
+    for low in range(first, last, READ):
+        cross(X, Y, V, start, weights, out, total, low, min(low + READ, last))
 
 
 @compiled
 def _pair_times(X, Y, Px, Py, own, other, start, weights, out_x, out_y, total, first, last):
-    pair(X, Y, Px, Py, own, other, start, weights, out_x, out_y, total, first, last)
+    for low in range(first, last, READ):
+        high = min(low + READ, last)
+        pair(X, Y, Px, Py, own, other, start, weights, out_x, out_y, total, low, high)
 
 
 @compiled
@@ -154,13 +158,16 @@ def _summed(outs: list[Any], columns: int, into: Any = None) -> Any:
 
 
 def cross_times(X: Any, Y: Any, V: Any, shift: Any = None, weights: Any = None) -> tuple[Any, Any]:
-    """XᵀΩ(Y @ V − 1·shiftᵀ) in one sweep over the rows, and the column sums of Ω(…)."""
+    """XᵀΩ(Y @ V − 1·shiftᵀ) in one sweep over the rows, and the column sums of Ω(…).
+
+    Where that is faster, rows in memory are read anew for every line's worth of columns.
+    """
     k, line = V.shape[1], LINE // V.itemsize
     shift = np.zeros(k, V.dtype) if shift is None else shift
     weights = None if weights is None else weights.astype(V.dtype, copy=False)
     shares = from_afar(X, Y)
     rows = rows_of(shares, X, Y)
-    if not (min(shares) > MOST and _fits_by_lines(X, Y, V)):
+    if min(shares) <= MOST or not _fits_by_lines(X, Y, V) or from_disk(X, Y):
         return _cross(rows, X.shape[1], V, shift, weights)
     out, totals = empty((X.shape[1], k), V.dtype), []
     for part in (slice(q, q + line) for q in range(0, k, line)):

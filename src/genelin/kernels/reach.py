@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from mmap import mmap
 from typing import Any
 
 import numpy as np
 
-__all__ = ["arrays", "from_afar", "rows_of"]
+__all__ = ["arrays", "from_afar", "from_disk", "rows_of"]
 
 AT_HAND = 2**14  # rows of blocks that a core reaches fast
 AHEAD = 16  # entries between asking for a row of a block and using it
@@ -57,3 +58,14 @@ def _fresh(columns: Any, d: int) -> float:
         found[window[::-1]] = places[::-1]  # where a column comes first
         share += np.mean(found[window[before:]] == places[before:]) / SAMPLES
     return float(share)
+
+
+def from_disk(*matrices: Any) -> bool:
+    """Whether values of one of the matrices lie in a mapped file."""
+    return any(_mapped(X.data) for X in matrices)
+
+
+def _mapped(array: Any) -> bool:
+    while isinstance(array, np.ndarray):
+        array = array.base
+    return isinstance(array, mmap)
