@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import Any
@@ -89,8 +90,7 @@ def in_threads(work: Callable[..., Any], parts: Iterable[Any]) -> list[Any]:
     parts = list(parts)
     if len(parts) == 1 or kernel_limit(len(parts)) == 1:
         return [work(*part) for part in parts]
-    pool = _pool(os.getpid())
-    others = [pool.submit(work, *part) for part in parts[1:]]
+    others = _pool(os.getpid()).start(work, parts[1:])
     try:
         first = work(*parts[0])  # a thread that only waited would have to be woken up
     finally:
@@ -98,10 +98,49 @@ def in_threads(work: Callable[..., Any], parts: Iterable[Any]) -> list[Any]:
     return [first, *(task.result() for task in others)]
 
 
+class _Pool:
+    """Threads that work beside the one that calls them, on other cores than it.
+
+    Virtual machines tend to wake a thread on the core of its caller, where it waits until that has
+    used up its time: some milliseconds, which is as long as many products take in all.
+    """
+
+    def __init__(self) -> None:
+        self._ids: list[int] = []
+        self._executor = ThreadPoolExecutor(
+            os.cpu_count(), thread_name_prefix="genelin", initializer=self._arrive
+        )
+        self._core, self._placed = _core_here(), (-1, 0)
+
+    def _arrive(self) -> None:
+        self._ids.append(threading.get_native_id())
+
+    def start(self, work: Callable[..., Any], parts: list[Any]) -> list[Future[Any]]:
+        """Begin work(*part) for all parts."""
+        self._leave_core()
+        return [self._executor.submit(work, *part) for part in parts]
+
+    def _leave_core(self) -> None:
+        """Let threads run on any core but that of the caller."""
+        if self._core is None or (here := (self._core(), len(self._ids))) == self._placed:
+            return
+        if others := os.sched_getaffinity(0) - {here[0]}:
+            for thread in self._ids[: here[1]]:
+                os.sched_setaffinity(thread, others)
+        self._placed = here
+
+
+def _core_here() -> Callable[[], int] | None:
+    """What tells the core that a thread runs on, where threads can be kept from cores."""
+    if not hasattr(os, "sched_setaffinity"):
+        return None
+    return getattr(ctypes.CDLL(None), "sched_getcpu", None)
+
+
 @cache
-def _pool(process: int) -> ThreadPoolExecutor:
+def _pool(process: int) -> _Pool:
     """One pool for each process: threads do not survive a fork."""
-    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="genelin")
+    return _Pool()
 
 
 def equal(rows: int, parts: int) -> list[tuple[int, int]]:

@@ -22,6 +22,7 @@ __all__ = ["ANY", "BY_FOURS", "Code"]
 # Columns that are worked on together, by registers.
 BY_FOURS = ((16, 8), (16, 4), (16,), (8, 4), (8,), (4,))
 ANY = ((16,), (8,), (4,), (1,))
+HALF = 4  # the columns of a group by fours that are not a multiple of eight
 BYTE = ir.IntType(8)
 
 
@@ -37,13 +38,16 @@ class Code:
         builder.function.attributes.add("optsize")
 
     def seen(self, signature, args):
-        """Arguments as blocks, vectors, sparse rows, numbers, None, and positions (as they are)."""
+        """Arguments as blocks, vectors, sparse rows, numbers, None, and positions (as they are).
+
+        Tuples of blocks are blocks in two parts, and tuples of vectors are sparse rows.
+        """
         return [self._seen(kind, value) for kind, value in zip(signature.args, args, strict=True)]
 
     def _seen(self, kind, value):
         if isinstance(kind, types.Tuple | types.UniTuple):
-            parts = cgutils.unpack_tuple(self.builder, value)
-            return _Rows(self, *map(self._seen, kind.types, parts))
+            parts = map(self._seen, kind.types, cgutils.unpack_tuple(self.builder, value))
+            return (_Parted if kind.types[0].ndim == 2 else _Rows)(self, *parts)
         if isinstance(kind, types.Array):
             return (_Vector if kind.ndim == 1 else _Block)(self, kind, value)
         if isinstance(kind, types.Float):
@@ -186,20 +190,13 @@ class _Vector:
         return self._code.builder.load(self._code.builder.gep(self._data, [place]))
 
 
-class _Block:
-    """A block with contiguous rows.
+class _Grid:
+    """What is common to blocks, wherever their rows lie.
 
     Attributes
     ----------
     rows, columns : how many.
     """
-
-    def __init__(self, code, kind, value):
-        self._code, self._kind, self._size = code, kind.dtype, kind.dtype.bitwidth // 8
-        parts = code.context.make_array(kind)(code.context, code.builder, value)
-        self.rows, self.columns = cgutils.unpack_tuple(code.builder, parts.shape, 2)
-        self._stride = cgutils.unpack_tuple(code.builder, parts.strides, 2)[0]
-        self._data = code.builder.bitcast(parts.data, BYTE.as_pointer())
 
     def at(self, row, group):
         """A group of columns of a row."""
@@ -212,6 +209,17 @@ class _Block:
         """Write a group of columns of a row."""
         for value, place in zip(columns.values, self._places(row, group), strict=True):
             self._code.builder.store(value, place).align = self._size
+
+
+class _Block(_Grid):
+    """A block with contiguous rows."""
+
+    def __init__(self, code, kind, value):
+        self._code, self._kind, self._size = code, kind.dtype, kind.dtype.bitwidth // 8
+        parts = code.context.make_array(kind)(code.context, code.builder, value)
+        self.rows, self.columns = cgutils.unpack_tuple(code.builder, parts.shape, 2)
+        self._stride = cgutils.unpack_tuple(code.builder, parts.strides, 2)[0]
+        self._data = code.builder.bitcast(parts.data, BYTE.as_pointer())
 
     def number(self, row, column):
         """One number."""
@@ -236,6 +244,32 @@ class _Block:
         row = INT64(row) if isinstance(row, int) else row
         before = builder.mul(row, self._stride), builder.mul(column, INT64(self._size))
         return builder.gep(self._data, [builder.add(*before)])
+
+
+class _Parted(_Grid):
+    """A block whose last four columns lie elsewhere, if they are not a multiple of eight.
+
+    Groups by fours have a register of four there, and nowhere else.
+    """
+
+    def __init__(self, code, whole, rest):
+        self._code, self._kind, self._size = code, whole._kind, whole._size
+        self._whole, self._rest = whole, rest
+        self.rows, self.columns = whole.rows, code.plus(whole.columns, rest.columns)
+
+    def ask(self, row, group):
+        """Ask the memory for a group of columns of a row that will be needed soon."""
+        for part, columns in self._split(group):
+            part.ask(row, columns)
+
+    def _places(self, row, group):
+        for part, columns in self._split(group):
+            yield from part._places(row, columns)
+
+    def _split(self, group):
+        whole = [columns for columns in group if columns[1] != HALF]
+        rest = [(INT64(0), HALF)] if len(whole) < len(group) else []
+        return [pair for pair in ((self._whole, whole), (self._rest, rest)) if pair[1]]
 
 
 class _Rows:

@@ -6,11 +6,21 @@ from typing import Any
 
 import numpy as np
 
+from genelin.kernels.blocks import (
+    FULL,
+    PIECE,
+    filled_up,
+    first_columns,
+    outs_for,
+    parted,
+    room_for,
+    worthwhile,
+)
 from genelin.kernels.compiled import balanced, compiled, threads
 from genelin.kernels.lanes import at
 from genelin.kernels.reach import arrays, from_afar, from_disk, rows_of
 from genelin.kernels.rows import cross, finished, pair, product, shifted
-from genelin.room import LINE, empty, in_line, zeros
+from genelin.room import LINE, empty, zeros
 from genelin.threads import equal, in_threads
 
 __all__ = [
@@ -23,12 +33,11 @@ __all__ = [
     "times",
 ]
 
-FULL = 4  # columns that are worked on together, at least
 MOST_MOMENTS = 2**24  # numbers of all moments where every thread has its own: 128 MB
-PIECE = 64  # rows that are still in the cache of a core when the next columns have their turn
 READ = 2**16  # rows that are at hand when the next columns have their turn, and read once so
+WORTH_MOVING = 8  # entries to a row of a block that is laid out anew for them
 SHARED = 2**25  # bytes in the cache of all cores
-MOST = 0.6  # of entries that need a row from afar: so many that columns had better come by lines
+MOST = 0.87  # of entries that need a row from afar: so many that columns had better come by lines
 
 
 @compiled
@@ -75,46 +84,14 @@ def _moment(X, Y, weights, out, first, last):
                 out[j, at(yi, y)] += factor * at(yd, y)
 
 
-def _parts(stored, k):
-    """Threads worth starting for so many products."""
-    return max(1, min(threads(), stored * k // 2**18))
-
-
-def _filled_up(V: Any) -> Any:
-    """V by rows, with zeros for columns beyond a multiple of four: two take as long as eight.
-
-    Rows that fill lines of memory begin at one: a row across lines takes as long as two rows.
-    """
-    (d, k), wide = V.shape, -(-V.shape[1] // FULL) * FULL
-    fills_lines = wide * V.itemsize % LINE == 0
-    if k == wide and V.flags.c_contiguous and (in_line(V) or not fills_lines):
-        return V
-    out = empty((d, wide), V.dtype)
-
-    def fill(first: int, last: int) -> None:
-        out[first:last, :k] = V[first:last]
-        out[first:last, k:] = 0
-
-    in_threads(fill, equal(d, _parts(V.size, 1)))
-    return out
-
-
-def outs_for(parts: int, shape: tuple[int, int], dtype: Any) -> Any:
-    """Room for a product of this shape by each of some threads, (threads, rows, columns).
-
-    There are a few rows more than asked for, so that all products begin at a line of memory.
-    """
-    rows, columns = shape
-    return empty((parts, -(-rows // LINE) * LINE, columns), dtype)
-
-
 def times(X: Any, V: Any) -> Any:
     """X @ V for CSR X, rows shared out among threads."""
-    k, V = V.shape[1], _filled_up(V)
-    (rows,), out = rows_of(from_afar(X), X), empty((X.shape[0], V.shape[1]), V.dtype)
-    ranges = balanced(X.indptr, _parts(X.nnz, V.shape[1]))
-    in_threads(_times, [(rows, V, out, *span) for span in ranges])
-    return _summed([out], k)
+    k, parts = V.shape[1], parted(V, moved=X.nnz > WORTH_MOVING * X.shape[1])
+    wide = sum(part.shape[1] for part in parts)
+    (rows,), out = rows_of(from_afar(X), X), empty((X.shape[0], wide), V.dtype)
+    ranges = balanced(X.indptr, worthwhile(X.nnz, wide))
+    in_threads(_times, [(rows, parts, out, *span) for span in ranges])
+    return first_columns(out, k)
 
 
 def shifted_times(A: Any, B: Any, P: Any, theta: Any, sign: Any, BP: Any = None) -> tuple[Any, Any]:
@@ -136,25 +113,7 @@ def shifted_times(A: Any, B: Any, P: Any, theta: Any, sign: Any, BP: Any = None)
         return curvature[0]
 
     stored = sum(M.nnz for M in matrices)
-    return KP, sum(in_threads(share, balanced(A.indptr, _parts(stored, k))))
-
-
-def _summed(outs: list[Any], columns: int, into: Any = None) -> Any:
-    """The sum of products of all threads, without columns that filled them up."""
-    one, *others = outs
-    if into is None:
-        into = one if one.shape[1] == columns else empty((len(one), columns), one.dtype)
-
-    def share(first: int, last: int) -> None:
-        part, parts = into[first:last], [out[first:last, :columns] for out in outs]
-        if len(parts) == 1:
-            np.copyto(part, parts[0])
-        for t, other in enumerate(parts[1:]):
-            np.add(part if t else parts[0], other, out=part)
-
-    if into is not one or others:
-        in_threads(share, equal(len(one), _parts(one.size, 1)))
-    return into
+    return KP, sum(in_threads(share, balanced(A.indptr, worthwhile(stored, k))))
 
 
 def cross_times(X: Any, Y: Any, V: Any, shift: Any = None, weights: Any = None) -> tuple[Any, Any]:
@@ -162,50 +121,40 @@ def cross_times(X: Any, Y: Any, V: Any, shift: Any = None, weights: Any = None) 
 
     Where that is faster, rows in memory are read anew for every line's worth of columns.
     """
-    k, line = V.shape[1], LINE // V.itemsize
-    shift = np.zeros(k, V.dtype) if shift is None else shift
-    weights = None if weights is None else weights.astype(V.dtype, copy=False)
-    shares = from_afar(X, Y)
-    rows = rows_of(shares, X, Y)
-    if min(shares) <= MOST or not _fits_by_lines(X, Y, V) or from_disk(X, Y):
-        return _cross(rows, X.shape[1], V, shift, weights)
-    out, totals = empty((X.shape[1], k), V.dtype), []
-    for part in (slice(q, q + line) for q in range(0, k, line)):
-        given = (V[:, part], shift[part], weights, out[:, part])
-        totals.append(_cross(rows, X.shape[1], *given)[1])
-    return out, np.concatenate(totals)
+    (k, V), shares = (V.shape[1], filled_up(V)), from_afar(X, Y)
+    rows, wide, dtype = rows_of(shares, X, Y), V.shape[1], V.dtype
+    weights = None if weights is None else weights.astype(dtype, copy=False)
+    start, total = zeros((1, wide), dtype), zeros((1, wide), np.float64)
+    start[0, :k] -= 0 if shift is None else shift
+
+    def share(room: Any, t: int, part: slice, first: int, last: int) -> Any:
+        given, out = room.of(t)
+        sums = zeros((1, part.stop - part.start), np.float64)
+        _cross_times(*rows, given, start[:, part], weights, out, sums, first, last)
+        return sums
+
+    spans = balanced(Y.indptr, worthwhile(X.nnz + Y.nnz, wide))
+    product, by_lines = empty((X.shape[1], wide), dtype), _by_lines(X, Y, V, shares)
+    step = LINE // V.itemsize if by_lines else wide
+    moved = by_lines or X.nnz > WORTH_MOVING * len(spans) * X.shape[1]
+    for part in (slice(q, min(q + step, wide)) for q in range(0, wide, step)):
+        room = room_for(V[:, part], product[:, part], len(spans), moved, X is Y)
+        total[:, part] = sum(in_threads(share, [(room, t, part, *s) for t, s in enumerate(spans)]))
+        room.sum()
+    return first_columns(product, k), total[0, :k].astype(dtype)
 
 
-def _fits_by_lines(X: Any, Y: Any, V: Any) -> bool:
-    """Whether blocks of all threads fit the cache by lines, but hardly with all their columns."""
+def _by_lines(X: Any, Y: Any, V: Any, shares: list[float]) -> bool:
+    """Whether blocks fit the cache by lines, but hardly with all columns, and need it."""
     numbers, size = Y.shape[1] + threads() * X.shape[1], V.shape[1] * V.itemsize
-    return bool(LINE * numbers < SHARED < 2 * size * numbers)
-
-
-def _cross(
-    rows: list[Any], d: int, V: Any, shift: Any, weights: Any, into: Any = None
-) -> tuple[Any, Any]:
-    """XᵀΩ(Y @ V − 1·shiftᵀ) for rows of X and Y, with d columns of X; and the sums."""
-    k, V = V.shape[1], _filled_up(V)
-    wide, dtype, (_, _, begins, *_) = V.shape[1], V.dtype, rows[1]
-    ranges = balanced(begins, _parts(sum(len(Z[0]) for Z in rows), k))
-    outs, start = [empty((d, wide), dtype) for _ in ranges], zeros((1, wide), dtype)
-    start[0, :k] -= shift
-
-    def share(out: Any, first: int, last: int) -> Any:
-        out.fill(0)
-        total = zeros((1, wide), np.float64)
-        _cross_times(*rows, V, start, weights, out, total, first, last)
-        return total[0]
-
-    totals = in_threads(share, [(out, *span) for out, span in zip(outs, ranges, strict=True)])
-    return _summed(outs, k, into), sum(totals)[:k].astype(dtype)
+    fits = LINE * numbers < SHARED < 2 * size * numbers
+    return fits and min(shares) > MOST and not from_disk(X, Y)
 
 
 def dense_moment(X: Any, Y: Any, weights: Any = None) -> Any:
     """XᵀΩY of sparse rows as a dense array, in double precision."""
     size = max(X.shape[1] * Y.shape[1], 1)
-    ranges = balanced(X.indptr, max(1, min(_parts(X.nnz + Y.nnz, 1), MOST_MOMENTS // size)))
+    ranges = balanced(X.indptr, max(1, min(worthwhile(X.nnz + Y.nnz, 1), MOST_MOMENTS // size)))
     outs = [np.zeros((X.shape[1], Y.shape[1])) for _ in ranges]
     weights = np.empty(0) if weights is None else weights.astype(np.float64, copy=False)
     given = (arrays(X), arrays(Y), weights)

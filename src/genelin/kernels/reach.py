@@ -9,10 +9,10 @@ import numpy as np
 
 __all__ = ["arrays", "from_afar", "from_disk", "rows_of"]
 
-AT_HAND = 2**14  # rows of blocks that a core reaches fast
+AT_HAND = 2**12  # rows of blocks that a core reaches fast
 AHEAD = 16  # entries between asking for a row of a block and using it
-FEW = 0.1  # of entries that need a row from afar: so few are not worth asking for all
-MANY = 2**20  # entries: of fewer, it would take too long to find out
+FEW = 0.25  # of entries that need a row from afar: so few are not worth asking for all
+MANY = 2**18  # entries: of fewer, it would take too long to find out
 SAMPLES = 2
 
 

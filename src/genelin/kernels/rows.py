@@ -20,10 +20,12 @@ __all__ = [
     "cross",
     "finished",
     "fold",
+    "laid",
     "pair",
     "product",
     "shifted",
     "solution",
+    "summed",
     "turn_rows",
 ]
 
@@ -88,6 +90,30 @@ def cross(code, X, Y, V, start, weights, out, total, first, last):
             sums.add(t.as_double())
             X.spread(X.row(i), t, out, group)
         total.put(0, group, sums.value)
+
+
+@_built
+def laid(code, V, into, out, first, last):
+    """Rows first … last − 1: into = V and out = 0. Columns come by fours."""
+    for group in code.by_columns(V, BY_FOURS):
+        none = V.at(0, group).zeros()
+        for i in code.over(first, last):
+            into.put(i, group, V.at(i, group))
+            out.put(i, group, none)
+
+
+@_built
+def summed(code, outs, apart, into, first, last):
+    """Rows first … last − 1 of `into`: sums of rows of `outs` from there on that lie `apart`.
+
+    Columns come by fours.
+    """
+    for group in code.by_columns(into, BY_FOURS):
+        for i in code.over(first, last):
+            total = code.sum(outs.at(i, group))
+            for row in code.over(code.plus(i, apart), outs.rows, apart):
+                total.add(outs.at(row, group))
+            into.put(i, group, total.value)
 
 
 @_built
