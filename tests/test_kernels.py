@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
 from genelin import kernels
-from genelin.kernels import compiled, products, reach
+from genelin.kernels import blocks, compiled, products, reach
 from genelin.linalg.columns import LARGE, column_dots
 from genelin.linalg.tall import tall_dot, tall_times
 from genelin.operators import (
@@ -29,7 +30,8 @@ from genelin.operators import (
 )
 from genelin.operators.parts import Part
 from genelin.operators.tasks import SparseMoment
-from genelin.threads import at_most, equal, one_blas_thread
+from genelin.room import LINE
+from genelin.threads import _Pool, at_most, equal, one_blas_thread
 
 
 def rows_of(
@@ -53,6 +55,7 @@ def test_products_are_those_of_scipy(n: int, d: int, k: int, density: float, see
     V, W = (np.random.default_rng(seed).standard_normal((m, k)) for m in (d, d + 1))
     np.testing.assert_allclose(kernels.times(X, V), X @ V, atol=1e-12)
     np.testing.assert_allclose(kernels.cross_times(X, Y, W)[0], X.T @ (Y @ W), atol=1e-11)
+    np.testing.assert_allclose(kernels.cross_times(X, X, V)[0], X.T @ (X @ V), atol=1e-11)
     shift = np.random.default_rng(seed).standard_normal(k)
     product, total = kernels.cross_times(X, Y, W, shift)
     bracket = Y @ W - shift
@@ -116,10 +119,11 @@ def test_entries_anywhere_in_many_columns(
     monkeypatch.setattr(products, "threads", lambda: 2)
     monkeypatch.setattr(reach, "MANY", 30_000)
     X, Y = (rows_of(30_000, d, 2 / d, d, dtype) for d in (90_000, 80_000))
-    assert min(reach.from_afar(X, Y)) > products.MOST
     rng = np.random.default_rng(0)
     V, shift = rng.standard_normal((80_000, k)).astype(dtype), rng.standard_normal(k)
-    assert products._fits_by_lines(X, Y, V) == (k > 7)
+    shares = reach.from_afar(X, Y)
+    assert min(shares) > products.MOST
+    assert products._at_once(X, Y, V, shares) == min(k, LINE // V.itemsize)
     weights = rng.random(30_000) if weighted else None
     bracket = (Y.astype(np.float64) @ V - shift) * (weights[:, None] if weighted else 1.0)
     product, total = kernels.cross_times(X, Y, V, shift, weights)
@@ -140,13 +144,96 @@ def test_rows_in_a_file_are_read_once(tmp_path: Path, monkeypatch: pytest.Monkey
     mapped.data = np.load(tmp_path / "data.npy", mmap_mode="r")
     assert not reach.from_disk(X)
     assert reach.from_disk(X, mapped)
-    sweeps, sweep = [], products._cross
-    monkeypatch.setattr(products, "_cross", lambda *given: sweeps.append(1) or sweep(*given))
+    sweeps, room_for = [], products.room_for
+    monkeypatch.setattr(products, "room_for", lambda *given: sweeps.append(1) or room_for(*given))
     V = np.random.default_rng(0).standard_normal((90_000, 20))
     for M, times in ((X, 3), (mapped, 1)):
         sweeps.clear()
         np.testing.assert_allclose(kernels.cross_times(M, M, V)[0], X.T @ (X @ V), atol=1e-11)
         assert len(sweeps) == times
+
+
+@pytest.mark.parametrize("k", [4, 8, 12, 20, 24, 28, 44])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("moved", [False, True])
+@pytest.mark.parametrize("same", [False, True])
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_rooms_of_threads(k: int, dtype: type, moved: bool, same: bool, count: int) -> None:
+    """Every thread finds V and zeros; sums are those of all threads, and nothing else is touched.
+
+    Numbers are whole: sums are exact in any order.
+    """
+    rng = np.random.default_rng(0)
+    d, rows = 150, 150 if same else 130
+    V = rng.integers(-9, 9, (rows, k)).astype(dtype)
+    product = np.full((d, k), np.nan, dtype)
+    room = blocks.room_for(V, product, count, moved, same)
+    found = [room.of(t) for t in range(count)]
+    kept = rng.integers(-9, 9, (count, d, k))
+    for (_, outs), numbers in zip(found, kept, strict=True):
+        assert all(np.all(part == 0) for part in outs)
+        whole, half = outs
+        whole += numbers[:, : whole.shape[1]].astype(dtype)
+        half += numbers[:, whole.shape[1] :].astype(dtype)
+    for block, _ in found:
+        np.testing.assert_array_equal(np.hstack(block), V)
+    room.sum()
+    np.testing.assert_array_equal(product, kept.sum(axis=0))
+
+
+@pytest.mark.parametrize("k", [4, 12, 20, 28])
+@pytest.mark.parametrize("same", [False, True])
+def test_rows_that_are_moved_fill_lines(k: int, same: bool) -> None:
+    V = np.ones((150, k))
+    given, outs = blocks.room_for(V, np.empty((150, k)), 2, True, same).of(1)
+    for whole, half in (given, outs):
+        assert half.ctypes.data % (LINE // 2) == half.strides[0] % (LINE // 2) == 0
+        if whole.size:
+            assert whole.ctypes.data % LINE == whole.strides[0] % LINE == 0
+    if same:  # one row of both, without a gap
+        assert given[0].strides[0] == 2 * k * V.itemsize
+
+
+def test_blocks_too_large_to_be_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, V = rows_of(300, 40, 0.5, 0), np.ones((40, 20))
+    assert products._worth_moving(X, V, 2)
+    monkeypatch.setattr(products, "MOST_MOVED", 2 * 2 * V.nbytes - 1)
+    assert not products._worth_moving(X, V, 2)
+    np.testing.assert_allclose(kernels.cross_times(X, X, V)[0], X.T @ (X @ V), atol=1e-12)
+
+
+def test_blocks_without_columns() -> None:
+    X, V = rows_of(30, 20, 0.2, 0), np.empty((20, 0))
+    assert kernels.times(X, V).shape == (30, 0)
+    product, total = kernels.cross_times(X, X, V)
+    assert product.shape == (20, 0)
+    assert total.shape == (0,)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads have no cores here")
+def test_threads_keep_off_the_core_of_their_caller() -> None:
+    allowed = os.sched_getaffinity(0)
+    if len(allowed) < 2:
+        pytest.skip("one core only")
+    pool = _Pool()
+    for core in (min(allowed), max(allowed)):
+        pool._core = lambda core=core: core
+        for _ in range(2):  # the first thread has to arrive
+            (cores,) = (task.result() for task in pool.start(os.sched_getaffinity, [(0,)]))
+        assert cores == allowed - {core}
+    assert os.sched_getaffinity(0) == allowed
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads have no cores here")
+def test_threads_where_cores_cannot_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: int, cores: set[int]) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_setaffinity", refuse)
+    pool = _Pool()
+    pool._core = lambda: 0
+    for _ in range(3):
+        assert [task.result() for task in pool.start(abs, [(-1,), (2,)])] == [1, 2]
 
 
 def test_arrays_longer_than_their_entries(monkeypatch: pytest.MonkeyPatch) -> None:

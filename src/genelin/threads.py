@@ -124,9 +124,12 @@ class _Pool:
         """Let threads run on any core but that of the caller."""
         if self._core is None or (here := (self._core(), len(self._ids))) == self._placed:
             return
-        if others := os.sched_getaffinity(0) - {here[0]}:
-            for thread in self._ids[: here[1]]:
+        others = os.sched_getaffinity(0) - {here[0]}
+        try:
+            for thread in self._ids[: here[1]] if others else []:
                 os.sched_setaffinity(thread, others)
+        except OSError:  # not allowed here
+            self._core = None
         self._placed = here
 
 

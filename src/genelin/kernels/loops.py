@@ -191,12 +191,18 @@ class _Vector:
 
 
 class _Grid:
-    """What is common to blocks, wherever their rows lie.
+    """What is common to blocks, wherever the columns of a row lie: `_places` are pointers to them.
 
     Attributes
     ----------
     rows, columns : how many.
     """
+
+    def __init__(self, code, kind):
+        self._code, self._kind, self._size = code, kind, kind.bitwidth // 8
+
+    def _places(self, row, group):
+        raise NotImplementedError
 
     def at(self, row, group):
         """A group of columns of a row."""
@@ -215,7 +221,7 @@ class _Block(_Grid):
     """A block with contiguous rows."""
 
     def __init__(self, code, kind, value):
-        self._code, self._kind, self._size = code, kind.dtype, kind.dtype.bitwidth // 8
+        super().__init__(code, kind.dtype)
         parts = code.context.make_array(kind)(code.context, code.builder, value)
         self.rows, self.columns = cgutils.unpack_tuple(code.builder, parts.shape, 2)
         self._stride = cgutils.unpack_tuple(code.builder, parts.strides, 2)[0]
@@ -253,7 +259,7 @@ class _Parted(_Grid):
     """
 
     def __init__(self, code, whole, rest):
-        self._code, self._kind, self._size = code, whole._kind, whole._size
+        super().__init__(code, whole._kind)
         self._whole, self._rest = whole, rest
         self.rows, self.columns = whole.rows, code.plus(whole.columns, rest.columns)
 

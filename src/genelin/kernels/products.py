@@ -36,7 +36,9 @@ __all__ = [
 MOST_MOMENTS = 2**24  # numbers of all moments where every thread has its own: 128 MB
 READ = 2**16  # rows that are at hand when the next columns have their turn, and read once so
 WORTH_MOVING = 8  # entries to a row of a block that is laid out anew for them
+MOST_MOVED = 2**28  # bytes of blocks that are laid out anew
 SHARED = 2**25  # bytes in the cache of all cores
+USED = 0.6  # of which blocks may take so much
 MOST = 0.87  # of entries that need a row from afar: so many that columns had better come by lines
 
 
@@ -86,7 +88,7 @@ def _moment(X, Y, weights, out, first, last):
 
 def times(X: Any, V: Any) -> Any:
     """X @ V for CSR X, rows shared out among threads."""
-    k, parts = V.shape[1], parted(V, moved=X.nnz > WORTH_MOVING * X.shape[1])
+    k, parts = V.shape[1], parted(V, moved=_worth_moving(X, V, 1))
     wide = sum(part.shape[1] for part in parts)
     (rows,), out = rows_of(from_afar(X), X), empty((X.shape[0], wide), V.dtype)
     ranges = balanced(X.indptr, worthwhile(X.nnz, wide))
@@ -134,21 +136,31 @@ def cross_times(X: Any, Y: Any, V: Any, shift: Any = None, weights: Any = None) 
         return sums
 
     spans = balanced(Y.indptr, worthwhile(X.nnz + Y.nnz, wide))
-    product, by_lines = empty((X.shape[1], wide), dtype), _by_lines(X, Y, V, shares)
-    step = LINE // V.itemsize if by_lines else wide
-    moved = by_lines or X.nnz > WORTH_MOVING * len(spans) * X.shape[1]
-    for part in (slice(q, min(q + step, wide)) for q in range(0, wide, step)):
+    product, step = empty((X.shape[1], wide), dtype), _at_once(X, Y, V, shares)
+    moved = step < wide or _worth_moving(X, V, len(spans))
+    for part in (slice(q, min(q + step, wide)) for q in range(0, wide, max(step, 1))):
         room = room_for(V[:, part], product[:, part], len(spans), moved, X is Y)
         total[:, part] = sum(in_threads(share, [(room, t, part, *s) for t, s in enumerate(spans)]))
         room.sum()
     return first_columns(product, k), total[0, :k].astype(dtype)
 
 
-def _by_lines(X: Any, Y: Any, V: Any, shares: list[float]) -> bool:
-    """Whether blocks fit the cache by lines, but hardly with all columns, and need it."""
-    numbers, size = Y.shape[1] + threads() * X.shape[1], V.shape[1] * V.itemsize
-    fits = LINE * numbers < SHARED < 2 * size * numbers
-    return fits and min(shares) > MOST and not from_disk(X, Y)
+def _worth_moving(X: Any, V: Any, count: int) -> bool:
+    """Whether there are entries enough to lay out V and its products anew for so many threads."""
+    rows = count * X.shape[1]
+    return bool(X.nnz > WORTH_MOVING * rows and 2 * rows * V[:1].nbytes <= MOST_MOVED)
+
+
+def _at_once(X: Any, Y: Any, V: Any, shares: list[float]) -> int:
+    """Columns that are worked on in a sweep over all rows.
+
+    Where entries lie anywhere, these are lines of memory that fit the cache, if some do.
+    """
+    k, line = int(V.shape[1]), LINE // int(V.itemsize)
+    size = LINE * int(Y.shape[1] + threads() * X.shape[1])
+    if min(shares) <= MOST or size > SHARED or from_disk(X, Y):
+        return k
+    return min(k, line * max(1, int(USED * SHARED) // size))
 
 
 def dense_moment(X: Any, Y: Any, weights: Any = None) -> Any:

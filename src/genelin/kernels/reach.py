@@ -51,13 +51,14 @@ def _fresh(columns: Any, d: int) -> float:
     before, more = AT_HAND, AT_HAND // 8
     if d <= before or len(columns) < MANY:
         return 0.0
-    places, found = np.arange(before + more, dtype=np.int32), np.empty(d, np.int32)
-    share = 0.0
-    for start in np.linspace(0, len(columns) - before - more, SAMPLES + 2).astype(int)[1:-1]:
-        window = columns[start : start + before + more]
-        found[window[::-1]] = places[::-1]  # where a column comes first
-        share += np.mean(found[window[before:]] == places[before:]) / SAMPLES
-    return float(share)
+    places, found = np.arange(before + more, dtype=np.int32)[::-1], np.empty(d, np.int32)
+    fresh = 0
+    for sample in range(1, SAMPLES + 1):
+        start = len(columns) * sample // (SAMPLES + 1)
+        window = columns[start : start + before + more][::-1]
+        found[window] = places  # where a column comes first
+        fresh += int(np.count_nonzero(found[window[:more]] == places[:more]))
+    return fresh / (SAMPLES * more)
 
 
 def from_disk(*matrices: Any) -> bool:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from genelin.kernels.blocks import FULL
 from genelin.kernels.compiled import compiled, threads
-from genelin.kernels.products import FULL
 from genelin.kernels.rows import solution
 from genelin.room import empty
 from genelin.threads import equal, in_threads

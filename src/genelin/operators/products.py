@@ -63,7 +63,7 @@ def filled_up(P: Block, theta: Vector, sign: Vector) -> tuple[Block, Vector, Vec
     >>> filled_up(np.ones((2, 3)), np.ones(3), np.ones(3))[0].tolist()
     [[1.0, 1.0, 1.0, 0.0], [1.0, 1.0, 1.0, 0.0]]
     """
-    from genelin.kernels.products import FULL
+    from genelin.kernels.blocks import FULL
 
     missing = -P.shape[1] % FULL
     if not missing:
