@@ -62,16 +62,23 @@ def run_to(
     return Run(facts.pop("of", ""), name, seconds, peak, passes, angle, len(seen), facts)
 
 
-def in_turn(functions: dict[str, Callable[[], Any]], repeats: int = 7) -> dict[str, float]:
-    """Median wall times of functions that take turns, after a first call of each that compiles."""
+def in_turn(
+    functions: dict[str, Callable[[], Any]], repeats: int = 7, least: float = 0.0
+) -> dict[str, float]:
+    """Median wall times of functions that take turns, after a first call of each that compiles.
+
+    A function is called again and again in its turn until that has taken `least` seconds.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in functions}
     for function in functions.values():
         function()
     for _ in range(repeats):
         for name, function in functions.items():
-            start = time.perf_counter()
-            function()
-            seconds[name].append(time.perf_counter() - start)
+            start, calls = time.perf_counter(), 0
+            while not calls or time.perf_counter() - start < least:
+                function()
+                calls += 1
+            seconds[name].append((time.perf_counter() - start) / calls)
     return {name: float(np.median(times)) for name, times in seconds.items()}
 
 

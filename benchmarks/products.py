@@ -1,7 +1,8 @@
 """Sparse products of genelin's kernels against SciPy's: X V, and XᵀX V in one sweep over the rows.
 
 Both take turns in one process: the machine's own speed may change between runs, but hardly within a
-turn.
+turn. Short products are repeated in their turn, as they are in a solve: a core that slept while the
+other product ran on one alone is slow at first.
 """
 
 from __future__ import annotations
@@ -19,6 +20,17 @@ import inputs
 from genelin import kernels
 from harness import in_turn, write
 
+TURN = 0.05  # seconds of a turn, at least
+ANYWHERE = [  # rows, columns, entries of a row
+    (300_000, 1_000, 10),
+    (20_000, 5_000, 50),
+    (100_000, 10_000, 10),
+    (200_000, 20_000, 20),
+    (500_000, 50_000, 10),
+    (10_000, 200_000, 200),
+    (1_000_000, 1_000_000, 6),
+]
+
 
 def matrices(quick: bool) -> dict[str, Callable[[], Any]]:
     """Sparse rows of several kinds; the first is the workload of `default.py`."""
@@ -29,6 +41,8 @@ def matrices(quick: bool) -> dict[str, Callable[[], Any]]:
         "uniform, 6 a row": partial(uniform, n, d, 6),
         "uniform, 40 a row": partial(uniform, n // 5, d, 40),
     }
+    for shape in ANYWHERE[:3] if quick else ANYWHERE:
+        found["uniform, {:,} × {:,}, {}".format(*shape)] = partial(uniform, *shape)
     if os.environ.get("GENELIN_DATA") and not quick:
         found["Debian directories"] = lambda: inputs.debian_paths(("amd64",), 5)[0]
     return found
@@ -57,7 +71,7 @@ def compared(ours: Callable[[], Any], theirs: Callable[[], Any], repeats: int) -
     """Median seconds of both, their ratio, and the largest difference relative to the largest."""
     exact = theirs()
     difference = float(np.abs(ours() - exact).max() / np.abs(exact).max())
-    seconds = in_turn({"ours": ours, "scipy": theirs}, repeats)
+    seconds = in_turn({"ours": ours, "scipy": theirs}, repeats, TURN)
     return seconds | {"ratio": seconds["scipy"] / seconds["ours"], "difference": difference}
 
 
@@ -68,13 +82,13 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="reduced sizes")
     options = parser.parse_args()
     rows = []
-    print(f"{'rows':<26}{'product':<20}{'ms':>8}{'SciPy':>8}{'ratio':>8}{'difference':>12}")
+    print(f"{'rows':<36}{'product':<20}{'ms':>8}{'SciPy':>8}{'ratio':>8}{'difference':>12}")
     for name, make in matrices(options.quick).items():
         for product, pair in cases(make()).items():
             row = compared(*pair, options.repeats)
             rows.append({"rows": name, "product": product} | row)
             print(
-                f"{name:<26}{product:<20}{1e3 * row['ours']:>8.1f}{1e3 * row['scipy']:>8.1f}"
+                f"{name:<36}{product:<20}{1e3 * row['ours']:>8.1f}{1e3 * row['scipy']:>8.1f}"
                 f"{row['ratio']:>8.2f}{row['difference']:>12.1e}",
                 flush=True,
             )
