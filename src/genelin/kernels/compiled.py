@@ -6,7 +6,6 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 from numba import get_num_threads, njit
 
 from genelin.threads import kernel_limit
@@ -49,7 +48,6 @@ def _all() -> int:
 
 def balanced(indptr: Any, parts: int) -> list[tuple[int, int]]:
     """Row ranges [(first, last), …] with about the same number of entries."""
-    targets = np.linspace(0, indptr[-1], parts + 1).astype(indptr.dtype)  # any other is slow
-    cuts = np.searchsorted(indptr, targets)
-    cuts[0], cuts[-1] = 0, len(indptr) - 1
-    return list(pairwise(cuts.tolist()))
+    stored, kind = int(indptr[-1]), indptr.dtype.type  # numbers of any other kind take long to find
+    cuts = [int(indptr.searchsorted(kind(stored * t // parts))) for t in range(1, parts)]
+    return list(pairwise([0, *cuts, len(indptr) - 1]))
