@@ -2,7 +2,7 @@
 
 Entries need rows of blocks here and there. Such a row takes as long as the lines of memory that it
 touches, and longer where what goes into a register lies across two of them. So kernels see blocks
-in two parts: the columns that fill lines, eight by eight, and four that may be left.
+in two parts: the last four columns may lie elsewhere than those before them, if these fill lines.
 """
 
 from __future__ import annotations
@@ -45,9 +45,13 @@ def _shares(block: Any) -> list[tuple[int, int]]:
 
 
 def filled_up(V: Any) -> Any:
-    """V by rows, with zeros for columns beyond a multiple of four: two take as long as eight."""
+    """V by rows, with zeros for columns beyond a multiple of four: two take as long as eight.
+
+    Rows that fill lines of memory begin at one: a row across lines takes as long as two rows.
+    """
     (d, k), wide = V.shape, -(-V.shape[1] // FULL) * FULL
-    if k == wide and V.strides[1] == V.itemsize:
+    fills_lines = wide * V.itemsize % LINE == 0
+    if k == wide and V.flags.c_contiguous and (in_line(V) or not fills_lines):
         return V
     out = empty((d, wide), V.dtype)
 
@@ -72,30 +76,9 @@ def first_columns(out: Any, k: int) -> Any:
     return cut
 
 
-def parted(V: Any, moved: bool) -> Any:
-    """V in two parts, filled up to a multiple of four.
-
-    It is copied if it may be `moved` for that, or if rows that fill lines do not begin at one.
-    """
-    V = filled_up(V)
-    rest = V.shape[1] % WHOLE > 0
-    if (rest and not moved) or (not rest and V.flags.c_contiguous and in_line(V)):
-        return _views(V)
-    into = _parts(V.shape, V.dtype)
-    in_threads(_summed, [(V, len(V), into, *span) for span in _shares(V)])
-    return into
-
-
-def _views(block: Any) -> tuple[Any, Any]:
-    """Both parts of a block where they are."""
-    cut = block.shape[1] // WHOLE * WHOLE
-    return block[:, :cut], block[:, cut:]
-
-
-def _parts(shape: tuple[int, int], dtype: Any) -> tuple[Any, Any]:
-    """Room for a block in two parts."""
-    (rows, columns), rest = shape, shape[1] % WHOLE
-    return empty((rows, columns - rest), dtype), empty((rows, rest), dtype)
+def parted(block: Any) -> tuple[Any, Any]:
+    """All columns but the last four, and those: where they are, so that both are alike to Numba."""
+    return block[:, :-HALF], block[:, -HALF:]
 
 
 def room_for(V: Any, product: Any, count: int, moved: bool, same: bool) -> Any:
@@ -109,26 +92,24 @@ def room_for(V: Any, product: Any, count: int, moved: bool, same: bool) -> Any:
     moved : whether blocks may be laid out anew, which takes a while.
     same : whether entries need the same rows of V and of products.
     """
-    rest, size = V.shape[1] % WHOLE, V.shape[1] * V.itemsize
-    if moved and same and rest and 2 * size % LINE == 0:
+    halves = V.shape[1] % WHOLE and 2 * V.shape[1] * V.itemsize % LINE == 0
+    if moved and same and halves:
         return _Beside(V, product, count)
-    if moved and (rest or not product.flags.c_contiguous):
-        return _Apart(V, product, count)
-    return _InPlace(V, product, count)
+    return (_InPlace if product.flags.c_contiguous else _Apart)(V, product, count)
 
 
 class _InPlace:
     """Where `count` threads find V, and leave a product each; that of the first is the sum."""
 
     def __init__(self, V: Any, product: Any, count: int) -> None:
-        self._given, self._product = parted(V, moved=False), product
+        self._given, self._product = parted(filled_up(V)), product
         self._others = [empty(product.shape, product.dtype) for _ in range(count - 1)]
 
     def of(self, t: int) -> tuple[Any, Any]:
         """V and zeros, for thread t."""
         out = self._others[t - 1] if t else self._product
         out.fill(0)
-        return self._given, _views(out)
+        return self._given, parted(out)
 
     def sum(self) -> None:
         """Add up the products of all threads."""
@@ -142,11 +123,11 @@ class _InPlace:
 
 
 class _Apart:
-    """The same, with both parts of V and of the products apart."""
+    """The same for some of the columns, with V and products in memory of their own."""
 
     def __init__(self, V: Any, product: Any, count: int) -> None:
-        self._product, d = product, len(product)
-        self._given, self._outs = parted(V, moved=True), _parts((count * d, V.shape[1]), V.dtype)
+        self._given, self._product = parted(filled_up(V)), product
+        self._outs = parted(empty((count * len(product), V.shape[1]), V.dtype))
 
     def of(self, t: int) -> tuple[Any, Any]:
         """V and zeros, for thread t."""
@@ -173,9 +154,9 @@ class _Beside(_Apart):
 
     def __init__(self, V: Any, product: Any, count: int) -> None:
         (d, k), self._V, self._product = V.shape, V, product
-        both, rest = empty((count * d, 2 * k), V.dtype), k % WHOLE
-        self._given = both[:, : k - rest], both[:, k - rest : k]
-        self._outs = both[:, k + rest :], both[:, k : k + rest]
+        both = empty((count * d, 2 * k), V.dtype)
+        self._given = both[:, : k - HALF], both[:, k - HALF : k]
+        self._outs = both[:, k + HALF :], both[:, k : k + HALF]
 
     def of(self, t: int) -> tuple[Any, Any]:
         """V and zeros, for thread t."""

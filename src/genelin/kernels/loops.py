@@ -253,9 +253,10 @@ class _Block(_Grid):
 
 
 class _Parted(_Grid):
-    """A block whose last four columns lie elsewhere, if they are not a multiple of eight.
+    """A block whose last four columns may lie elsewhere, unless there is a multiple of eight.
 
-    Groups by fours have a register of four there, and nowhere else.
+    Groups by fours have a register of four for the last columns and nowhere else; those of a
+    multiple of eight have none, and find the last columns behind the others.
     """
 
     def __init__(self, code, whole, rest):

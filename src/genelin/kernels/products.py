@@ -12,7 +12,6 @@ from genelin.kernels.blocks import (
     filled_up,
     first_columns,
     outs_for,
-    parted,
     room_for,
     worthwhile,
 )
@@ -88,11 +87,10 @@ def _moment(X, Y, weights, out, first, last):
 
 def times(X: Any, V: Any) -> Any:
     """X @ V for CSR X, rows shared out among threads."""
-    k, parts = V.shape[1], parted(V, moved=_worth_moving(X, V, 1))
-    wide = sum(part.shape[1] for part in parts)
-    (rows,), out = rows_of(from_afar(X), X), empty((X.shape[0], wide), V.dtype)
-    ranges = balanced(X.indptr, worthwhile(X.nnz, wide))
-    in_threads(_times, [(rows, parts, out, *span) for span in ranges])
+    k, V = V.shape[1], filled_up(V)
+    (rows,), out = rows_of(from_afar(X), X), empty((X.shape[0], V.shape[1]), V.dtype)
+    ranges = balanced(X.indptr, worthwhile(X.nnz, V.shape[1]))
+    in_threads(_times, [(rows, V, out, *span) for span in ranges])
     return first_columns(out, k)
 
 
