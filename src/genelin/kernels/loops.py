@@ -17,7 +17,7 @@ from numba.core import cgutils
 from genelin.kernels.lanes import INT64, LOOSELY, Lanes, everywhere, prefetch
 from genelin.room import LINE
 
-__all__ = ["ANY", "BY_FOURS", "Code"]
+__all__ = ["ANY", "BY_FOURS", "HALF", "Code"]
 
 # Columns that are worked on together, by registers.
 BY_FOURS = ((16, 8), (16, 4), (16,), (8, 4), (8,), (4,))
@@ -274,6 +274,7 @@ class _Parted(_Grid):
             yield from part._places(row, columns)
 
     def _split(self, group):
+        """Both parts, with the columns of the group that are theirs."""
         whole = [columns for columns in group if columns[1] != HALF]
         rest = [(INT64(0), HALF)] if len(whole) < len(group) else []
         return [pair for pair in ((self._whole, whole), (self._rest, rest)) if pair[1]]
