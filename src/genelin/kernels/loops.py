@@ -10,6 +10,8 @@ A group of columns is as many as are worked on together, in one register or in s
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
@@ -190,8 +192,8 @@ class _Vector:
         return self._code.builder.load(self._code.builder.gep(self._data, [place]))
 
 
-class _Grid:
-    """What is common to blocks, wherever the columns of a row lie: `_places` are pointers to them.
+class _Grid(ABC):
+    """What is common to blocks, wherever the columns of a row lie.
 
     Attributes
     ----------
@@ -201,8 +203,9 @@ class _Grid:
     def __init__(self, code, kind):
         self._code, self._kind, self._size = code, kind, kind.bitwidth // 8
 
+    @abstractmethod
     def _places(self, row, group):
-        raise NotImplementedError
+        """Pointers to a group of columns of a row, one for every register."""
 
     def at(self, row, group):
         """A group of columns of a row."""
