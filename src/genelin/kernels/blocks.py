@@ -127,18 +127,13 @@ class _Apart:
 
     def __init__(self, V: Any, product: Any, count: int) -> None:
         self._given, self._product = parted(filled_up(V)), product
-        self._outs = parted(empty((count * len(product), V.shape[1]), V.dtype))
+        self._own = empty((count, *product.shape), V.dtype)
+        self._outs = parted(self._own.reshape(-1, V.shape[1]))
 
     def of(self, t: int) -> tuple[Any, Any]:
         """V and zeros, for thread t."""
-        out = self._rows(self._outs, t)
-        for part in out:
-            part.fill(0)
-        return self._given, out
-
-    def _rows(self, parts: Any, t: int) -> Any:
-        d = len(self._product)
-        return tuple(part[t * d : (t + 1) * d] for part in parts)
+        self._own[t].fill(0)
+        return self._given, parted(self._own[t])
 
     def sum(self) -> None:
         """Add up the products of all threads."""
@@ -153,16 +148,20 @@ class _Beside(_Apart):
     """
 
     def __init__(self, V: Any, product: Any, count: int) -> None:
-        (d, k), self._V, self._product = V.shape, V, product
-        both = empty((count * d, 2 * k), V.dtype)
-        self._given = both[:, : k - HALF], both[:, k - HALF : k]
-        self._outs = both[:, k + HALF :], both[:, k : k + HALF]
+        self._V, self._product = V, product
+        self._own = empty((count, len(V), 2 * V.shape[1]), V.dtype)
+        self._outs = self._halves(self._own.reshape(-1, 2 * V.shape[1]))[1]
 
     def of(self, t: int) -> tuple[Any, Any]:
         """V and zeros, for thread t."""
-        given, out = (self._rows(parts, t) for parts in (self._given, self._outs))
+        given, out = self._halves(self._own[t])
         _laid(self._V, given, out, 0, len(self._V))
         return given, out
+
+    def _halves(self, both: Any) -> tuple[Any, Any]:
+        """V, and the product with its last columns first."""
+        k = self._V.shape[1]
+        return parted(both[:, :k]), (both[:, k + HALF :], both[:, k : k + HALF])
 
 
 def outs_for(parts: int, shape: tuple[int, int], dtype: Any) -> Any:
