@@ -119,7 +119,7 @@ def shifted_times(A: Any, B: Any, P: Any, theta: Any, sign: Any, BP: Any = None)
 def cross_times(X: Any, Y: Any, V: Any, shift: Any = None, weights: Any = None) -> tuple[Any, Any]:
     """XᵀΩ(Y @ V − 1·shiftᵀ) in one sweep over the rows, and the column sums of Ω(…).
 
-    Where that is faster, rows in memory are read anew for every line's worth of columns.
+    Where that is faster, rows in memory are read anew for every few lines' worth of columns.
     """
     (k, V), shares = (V.shape[1], filled_up(V)), from_afar(X, Y)
     rows, wide, dtype = rows_of(shares, X, Y), V.shape[1], V.dtype
