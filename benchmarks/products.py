@@ -28,6 +28,8 @@ ANYWHERE = [  # rows, columns, entries of a row
     (200_000, 20_000, 20),
     (500_000, 50_000, 10),
     (10_000, 200_000, 200),
+    (20_000, 50_000, 50),
+    (100_000, 100_000, 10),
     (1_000_000, 1_000_000, 6),
 ]
 
@@ -38,6 +40,7 @@ def matrices(quick: bool) -> dict[str, Callable[[], Any]]:
     found: dict[str, Callable[[], Any]] = {
         "power law": lambda: inputs.power_law(n, d)[0],
         "power law, few features": lambda: inputs.power_law(n, d // 50)[0],
+        "power law, long rows": lambda: inputs.power_law(n // 50, d, 100)[0],
         "uniform, 6 a row": partial(uniform, n, d, 6),
         "uniform, 40 a row": partial(uniform, n // 5, d, 40),
     }

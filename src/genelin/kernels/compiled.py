@@ -48,6 +48,8 @@ def _all() -> int:
 
 def balanced(indptr: Any, parts: int) -> list[tuple[int, int]]:
     """Row ranges [(first, last), …] with about the same number of entries."""
-    stored, kind = int(indptr[-1]), indptr.dtype.type  # numbers of any other kind take long to find
-    cuts = [int(indptr.searchsorted(kind(stored * t // parts))) for t in range(1, parts)]
+    start, stop = int(indptr[0]), int(indptr[-1])
+    kind = indptr.dtype.type  # numbers of any other kind take long to find
+    sums = (start + (stop - start) * t // parts for t in range(1, parts))
+    cuts = [int(indptr.searchsorted(kind(stored))) for stored in sums]
     return list(pairwise([0, *cuts, len(indptr) - 1]))

@@ -79,6 +79,10 @@ class Code:
         """A position so many behind another."""
         return self.builder.add(place, INT64(more) if isinstance(more, int) else more)
 
+    def minus(self, place, other):
+        """How far a position is behind another."""
+        return self.builder.sub(place, other)
+
     def least(self, place, other):
         """The smaller of two positions."""
         return self.builder.select(self.builder.icmp_signed("<", place, other), place, other)

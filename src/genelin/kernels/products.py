@@ -15,9 +15,10 @@ from genelin.kernels.blocks import (
     room_for,
     worthwhile,
 )
+from genelin.kernels.by_columns import by_columns, cross_by_columns
 from genelin.kernels.compiled import balanced, compiled, threads
 from genelin.kernels.lanes import at
-from genelin.kernels.reach import arrays, from_afar, from_disk, rows_of
+from genelin.kernels.reach import anywhere, arrays, from_afar, from_disk, rows_of
 from genelin.kernels.rows import cross, finished, pair, product, shifted
 from genelin.room import LINE, empty, zeros
 from genelin.threads import equal, in_threads
@@ -38,7 +39,6 @@ WORTH_MOVING = 8  # entries to a row of a block that is laid out anew for them
 MOST_MOVED = 2**28  # bytes of blocks that are laid out anew
 SHARED = 2**25  # bytes in the cache of all cores
 USED = 0.6  # of which blocks may take so much
-MOST = 0.87  # of entries that need a row from afar: so many that columns had better come by lines
 
 
 @compiled
@@ -119,13 +119,28 @@ def shifted_times(A: Any, B: Any, P: Any, theta: Any, sign: Any, BP: Any = None)
 def cross_times(X: Any, Y: Any, V: Any, shift: Any = None, weights: Any = None) -> tuple[Any, Any]:
     """XᵀΩ(Y @ V − 1·shiftᵀ) in one sweep over the rows, and the column sums of Ω(…).
 
-    Where that is faster, rows in memory are read anew for every few lines' worth of columns.
+    Where that is faster, rows in memory are read anew for every few lines' worth of columns, or
+    twice: for the bracket, and to spread it.
     """
-    (k, V), shares = (V.shape[1], filled_up(V)), from_afar(X, Y)
-    rows, wide, dtype = rows_of(shares, X, Y), V.shape[1], V.dtype
+    k, V = V.shape[1], filled_up(V)
+    shares, wide, dtype = from_afar(X, Y), V.shape[1], V.dtype
     weights = None if weights is None else weights.astype(dtype, copy=False)
-    start, total = zeros((1, wide), dtype), zeros((1, wide), np.float64)
+    start, product = zeros((1, wide), dtype), empty((X.shape[1], wide), dtype)
     start[0, :k] -= 0 if shift is None else shift
+    count = worthwhile(X.nnz + Y.nnz, wide)
+    cross = cross_by_columns if by_columns(X, Y, shares, product, count) else _cross_by_rows
+    total = cross(X, Y, V, shares, start, weights, product, count)
+    return first_columns(product, k), total[0, :k].astype(dtype)
+
+
+def _cross_by_rows(
+    X: Any, Y: Any, V: Any, shares: list[float], start: Any, weights: Any, product: Any, count: int
+) -> Any:
+    """Write XᵀΩ(YV + 1·start) to `product`, with one of their own for threads that share out rows.
+
+    Returns the sums of what was spread, by columns.
+    """
+    rows, wide, total = rows_of(shares, X, Y), V.shape[1], zeros(start.shape, np.float64)
 
     def share(room: Any, t: int, part: slice, first: int, last: int) -> Any:
         given, out = room.of(t)
@@ -133,14 +148,13 @@ def cross_times(X: Any, Y: Any, V: Any, shift: Any = None, weights: Any = None) 
         _cross_times(*rows, given, start[:, part], weights, out, sums, first, last)
         return sums
 
-    spans = balanced(Y.indptr, worthwhile(X.nnz + Y.nnz, wide))
-    product, step = empty((X.shape[1], wide), dtype), _at_once(X, Y, V, shares)
-    moved = step < wide or _worth_moving(X, V, len(spans))
+    spans, step = balanced(Y.indptr, count), _at_once(X, Y, V, shares)
+    moved = step < wide or _worth_moving(X, V, count)
     for part in (slice(q, min(q + step, wide)) for q in range(0, wide, max(step, 1))):
-        room = room_for(V[:, part], product[:, part], len(spans), moved, X is Y)
+        room = room_for(V[:, part], product[:, part], count, moved, X is Y)
         total[:, part] = sum(in_threads(share, [(room, t, part, *s) for t, s in enumerate(spans)]))
         room.sum()
-    return first_columns(product, k), total[0, :k].astype(dtype)
+    return total
 
 
 def _worth_moving(X: Any, V: Any, count: int) -> bool:
@@ -156,7 +170,7 @@ def _at_once(X: Any, Y: Any, V: Any, shares: list[float]) -> int:
     """
     k, line = int(V.shape[1]), LINE // int(V.itemsize)
     size = LINE * int(Y.shape[1] + threads() * X.shape[1])
-    if min(shares) <= MOST or size > SHARED or from_disk(X, Y):
+    if not anywhere(shares) or size > SHARED or from_disk(X, Y):
         return k
     return min(k, line * max(1, int(USED * SHARED) // size))
 

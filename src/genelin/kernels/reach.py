@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["arrays", "from_afar", "from_disk", "rows_of"]
+__all__ = ["anywhere", "arrays", "from_afar", "from_disk", "rows_of"]
 
 AT_HAND = 2**12  # rows of blocks that a core reaches fast
 AHEAD = 16  # entries between asking for a row of a block and using it
 FEW = 0.25  # of entries that need a row from afar: so few are not worth asking for all
 MANY = 2**18  # entries: of fewer, it would take too long to find out
 SAMPLES = 2
+MOST = 0.87  # of entries that need a row from afar: so many that they lie anywhere
 
 
 def arrays(X: Any) -> tuple[Any, Any, Any]:
@@ -59,6 +60,11 @@ def _fresh(columns: Any, d: int) -> float:
         found[window] = places  # where a column comes first
         fresh += int(np.count_nonzero(found[window[:more]] == places[:more]))
     return fresh / (SAMPLES * more)
+
+
+def anywhere(shares: list[float]) -> bool:
+    """Whether entries lie anywhere, by their shares that need rows from afar."""
+    return min(shares) > MOST
 
 
 def from_disk(*matrices: Any) -> bool:

@@ -17,6 +17,7 @@ from genelin.kernels.loops import ANY, BY_FOURS, Code
 __all__ = [
     "ROWS",
     "advance_rows",
+    "bracket",
     "cross",
     "finished",
     "fold",
@@ -25,6 +26,7 @@ __all__ = [
     "product",
     "shifted",
     "solution",
+    "spread",
     "summed",
     "turn_rows",
 ]
@@ -90,6 +92,34 @@ def cross(code, X, Y, V, start, weights, out, total, first, last):
             sums.add(t.as_double())
             X.spread(X.row(i), t, out, group)
         total.put(0, group, sums.value)
+
+
+@_built
+def bracket(code, Y, V, start, weights, out, total, first, last):
+    """Rows of `out`: ωᵢ(yᵢᵀV + start) from row first to last − 1; their sum is added to `total`.
+
+    Weights are None where all are one. Columns come by fours.
+    """
+    for group in code.by_columns(V, BY_FOURS):
+        begin, sums = start.at(0, group), code.sum(total.at(0, group))
+        for i in code.over(first, last):
+            t = Y.times(Y.row(i), V, group, begin)
+            t = t if weights is None else weights.number(i) * t
+            sums.add(t.as_double())
+            out.put(code.minus(i, first), group, t)
+        total.put(0, group, sums.value)
+
+
+@_built
+def spread(code, X, begins, ends, U, out, first, last):
+    """Add Σ xᵢuᵢ over rows first … last − 1 to `out`, with some entries of every row xᵢ.
+
+    Those of row i are begins[i − first] … ends[i − first] − 1. Columns come by fours.
+    """
+    for group in code.by_columns(U, BY_FOURS):
+        for i in code.over(first, last):
+            row = code.minus(i, first)
+            X.spread((begins.position(row), ends.position(row)), U.at(row, group), out, group)
 
 
 @_built
