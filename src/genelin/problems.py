@@ -31,7 +31,7 @@ from genelin.operators.checks import (
     refuse_nonsquare,
 )
 from genelin.operators.chunked import paired
-from genelin.operators.covariance import central_moments
+from genelin.operators.moments import central_moments
 
 __all__ = ["Pencil", "TwoView", "check_pencil", "estimated_entries", "worth_forming"]
 

@@ -9,7 +9,8 @@ import numpy as np
 from genelin.linalg.columns import Block, Vector
 from genelin.linalg.tall import stacked
 from genelin.operators.base import Operator, PencilProduct
-from genelin.operators.covariance import Cross, Gram, Sweep, own_products
+from genelin.operators.covariance import Cross, Gram, own_products
+from genelin.operators.sweep import Sweep
 
 __all__ = ["BlockDiagonal", "Compressed", "OffDiagonal"]
 

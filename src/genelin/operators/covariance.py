@@ -12,25 +12,19 @@ from scipy import sparse
 from genelin.linalg.columns import Block, Vector
 from genelin.linalg.tall import by_rows
 from genelin.operators.base import Entries, Operator
-from genelin.operators.chunked import ChunkedRows, paired
+from genelin.operators.chunked import paired
 from genelin.operators.convert import as_rows
-from genelin.operators.parts import Part
-from genelin.operators.products import filled_up, times
+from genelin.operators.moments import moment_between
+from genelin.operators.products import times
 from genelin.operators.row_sum import RowSum
 from genelin.operators.rows import Rows
 from genelin.operators.tasks import (
     BothTimes,
-    CentralMoments,
     CrossTimes,
-    DenseMoment,
     OwnTimes,
-    PairTimes,
-    SparseMoment,
 )
 
-__all__ = ["Cross", "Gram", "Sweep", "central_moments", "own_products", "resolve_scale"]
-
-FAR = 100.0  # squared distance of a centre from the mean, against the variance, that loses digits
+__all__ = ["Cross", "Gram", "own_products", "resolve_scale"]
 
 Scale = bool | Any | None  # True: unit variance; an array: divide column j by scale[j]
 
@@ -181,14 +175,14 @@ class Gram(Operator):
             twin._moment = sparse.diags_array(self.rows.mean_square).tocsr()
             twin.setup_flops = 2.0 * self.rows.stored
         elif self.rows.is_sparse:
-            twin._moment = _moment_between(self.rows, self.rows, None, None)
+            twin._moment = moment_between(self.rows, self.rows, None, None)
             twin.setup_flops = 2.0 * self.rows.pairs_with(self.rows)
         else:
             twin._moment = self.rows.central_moment
             if twin._moment is not None and self._mean is None:
                 twin._moment = twin._moment + np.outer(self.rows.mean, self.rows.mean)
             if twin._moment is None:
-                twin._moment = _moment_between(self.rows, self.rows, self._mean, self._mean)
+                twin._moment = moment_between(self.rows, self.rows, self._mean, self._mean)
             twin._mean = None
             twin.setup_flops = 2.0 * self.rows.stored * self.rows.d
         twin.reads, twin.flops = 0.0, 2.0 * _stored(twin._moment)
@@ -329,10 +323,10 @@ class Cross(Operator):
             twin._moment, twin._means = moment, (None, None)
             twin.setup_flops = 2.0 * self.x.stored * self.y.d
         elif self.x.is_sparse and self.y.is_sparse:
-            twin._moment = _moment_between(self.x, self.y, None, None)
+            twin._moment = moment_between(self.x, self.y, None, None)
             twin.setup_flops = 2.0 * self.x.pairs_with(self.y)
         else:
-            twin._moment = _moment_between(self.x, self.y, *self._means)
+            twin._moment = moment_between(self.x, self.y, *self._means)
             twin._means = (None, None)
             twin.setup_flops = 2.0 * min(self.x.stored * self.y.d, self.y.stored * self.x.d)
         twin._transposed = twin._moment.T
@@ -379,134 +373,12 @@ class Cross(Operator):
         return C if y_factors is None else C * y_factors
 
 
-class Sweep:
-    """s(θB − A)P for A = [0, S_xy; S_yx, 0] and B = [S_x, 0; 0, S_y] of sparse views, in one sweep.
-
-    Applied one after the other, A and B would each read the rows once. The product is written to
-    the same memory every time.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> from genelin.operators import as_rows
-    >>> x, y = as_rows(sparse.csr_array(np.eye(2))), as_rows(sparse.csr_array(np.ones((2, 1))))
-    >>> sweep = Sweep(Cross(x, y), Gram(x), Gram(y))
-    >>> KP, curvature = sweep(np.ones((3, 1)), theta=np.array([0.9]), sign=np.ones(1))
-    >>> KP.round(3).tolist(), curvature.round(3).tolist()
-    ([[-0.05], [-0.05], [-0.1]], [-0.2])
-    """
-
-    def __init__(self, cross: Cross, x: Gram, y: Gram) -> None:
-        self._x, self._y, self._dtype, self.reads = x, y, cross.dtype, cross.reads
-        self._means, self._factors = (
-            np.concatenate(
-                [
-                    np.full(gram.shape[0], missing, cross.dtype) if part is None else part
-                    for part, gram in zip(parts, (x, y), strict=True)
-                ]
-            )
-            for parts, missing in ((cross._means, 0.0), (cross._factors, 1.0))
-        )
-        self._scaled = any(factors is not None for factors in cross._factors)
-        self._centred = any(mean is not None for mean in cross._means)
-        self._outs = np.empty((0, 0, 0), cross.dtype)
-
-    @staticmethod
-    def fits(cross: Cross, x: Gram, y: Gram) -> bool:
-        """Whether all three stream through the same sparse rows."""
-        streams = all(operator._moment is None for operator in (cross, x, y))
-        both_sparse = x.rows.is_sparse and y.rows.is_sparse
-        return streams and both_sparse and cross.x is x.rows and cross.y is y.rows
-
-    def __call__(self, P: Block, theta: Vector, sign: Vector) -> tuple[Block, Vector]:
-        """The product, which the next call overwrites, and the curvatures pᵀ·s(θB − A)p."""
-        from genelin.kernels import finish
-
-        k = P.shape[1]
-        P, theta, sign = filled_up(P, theta, sign)
-        cut, n, dtype = self._x.shape[0], self._x.rows.n, self._dtype
-        halves, grams = (slice(0, cut), slice(cut, len(P))), (self._x, self._y)
-        P = np.ascontiguousarray(P, dtype)
-        U = P * self._factors[:, None] if self._scaled else P
-        own = np.stack([gram.weight * sign * theta / n for gram in grams]).astype(dtype)
-        shifts = [self._means[half] @ U[half] for half in halves] if self._centred else []
-        shift = np.array(shifts, dtype).reshape(-1, P.shape[1])
-        task = PairTimes(U, own, (-sign / n).astype(dtype), shift)
-        outs, totals = self._summed(task)
-        curvature = np.zeros(P.shape[1])
-        for half, gram, total in zip(halves, grams, totals, strict=True):
-            ridge = (gram.reg * sign * theta).astype(dtype)
-            curvature += finish(outs, P, self._means, self._factors, total, ridge, half)
-        return outs[0, : len(P), :k], curvature[:k]
-
-    def _summed(self, task: PairTimes) -> tuple[Block, Block]:
-        """The product as a sum over the first axis, and its totals."""
-        x, y = self._x.rows, self._y.rows
-        if not x.at_hand:
-            product, totals = x.summed(task, y, task.U.shape[1])
-            return product[None], totals
-        self._outs = self._room(task.U.shape)
-        return self._outs, task.into(self._outs, Part(0, x.matrix, y.matrix, x.weights))
-
-    def _room(self, shape: tuple[int, int]) -> Block:
-        """One product a thread; the last ones where they are of that shape."""
-        from genelin.kernels import outs_for
-        from genelin.kernels.compiled import threads
-
-        same = self._outs.shape[0] == threads() and self._outs.shape[2] == shape[1]
-        return self._outs if same else outs_for(threads(), shape, self._dtype)
-
-
 def _streamed(x: Rows, y: Rows, x_mean: Any, y_mean: Any, U: Block) -> Block:
     """(X − 1μ_xᵀ)ᵀΩ(Y − 1μ_yᵀ)U/n through the rows."""
     out: Block
     (out,) = x.summed(CrossTimes(U, x_mean, y_mean), y, U.shape[1])
     out /= x.n
     return out
-
-
-def _moment_between(x: Rows, y: Rows, x_mean: Vector | None, y_mean: Vector | None) -> Any:
-    """XᵀΩY/n in one sweep over the rows: as CSR if both are sparse, else dense and centred."""
-    both_sparse = x.is_sparse and y.is_sparse
-    task = SparseMoment() if both_sparse else DenseMoment(x_mean, y_mean)
-    return x.summed(task, y, 1 if both_sparse else y.d)[0] / x.n
-
-
-def central_moments(x: Rows, y: Rows) -> Block:
-    """The cross-moment of two dense views about their means; each keeps its own moment too.
-
-    One sweep over the rows, and every block of them is centred once: about the mean of some rows,
-    which is close to the mean of all, so that the difference can be subtracted afterwards without
-    cancellation, or about zero where that is close enough. Should it turn out to be far off, there
-    is another sweep. What is known from an earlier call is not computed again.
-    """
-    if x.cross_moment is not None and x.cross_moment[0] is y:
-        return x.cross_moment[1]
-    cut, d = x.d, x.d + y.d
-    plain = x.about_zero and y.about_zero
-    centre = np.zeros(d) if plain else np.concatenate([rows.near_mean for rows in (x, y)])
-    moment, shift = _about(centre, x, y)
-    variance, digits = moment.diagonal(), 1e-10 * (centre + shift) ** 2
-    if np.all(np.isfinite(variance)) and np.any(shift**2 > np.maximum(FAR * variance, digits)):
-        centre = centre + shift
-        moment, shift = _about(centre, x, y)
-    x.mean, y.mean = np.split(centre + shift, [cut])
-    parts = ((slice(0, cut),) * 2, (slice(cut, d),) * 2, (slice(0, cut), slice(cut, d)))
-    own, others, between = (np.array(moment[part]) for part in parts)
-    x.central_moment, y.central_moment, x.cross_moment = own, others, (y, between)
-    return between
-
-
-def _about(centre: Vector, x: Rows, y: Rows) -> tuple[Block, Vector]:
-    """Moments about the mean by way of a centre, and how far that is from the mean."""
-    moment, total = x.summed(CentralMoments(centre), y, len(centre))
-    if not np.all(np.isfinite(total)):
-        for rows in (x, y):
-            if isinstance(rows, ChunkedRows):
-                rows.refuse_nonfinite()
-    shift = total / x.n
-    return moment / x.n - np.outer(shift, shift), shift
 
 
 def _lowered(v: Any) -> Any:
