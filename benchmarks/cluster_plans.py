@@ -17,7 +17,7 @@ from scipy import sparse
 from genelin import ClusterSpec, Davidson, TwoView, top_k_cca
 from genelin.eigen.cluster_routes import planned_on
 from genelin.eigen.machine import measured
-from genelin.eigen.planner import OUTER
+from genelin.eigen.routes import OUTER
 
 LOOPBACK = 1e9  # bytes per second
 

@@ -14,7 +14,9 @@ from genelin import ClusterSpec, DataSpec, Davidson, TwoView, plan_cca, top_k_cc
 from genelin.eigen.cluster import described
 from genelin.eigen.cluster_routes import planned_on
 from genelin.eigen.machine import STOCK
-from genelin.eigen.planner import OUTER, best_route, in_bytes
+from genelin.eigen.plan import in_bytes
+from genelin.eigen.planner import best_route
+from genelin.eigen.routes import OUTER
 from test_chunked import InParts
 
 FEW = ClusterSpec(workers=8, cores=16, memory=64e9, bandwidth=1.25e9)

@@ -8,9 +8,10 @@ from scipy import sparse
 from scipy.sparse.linalg import aslinearoperator
 
 from genelin import Davidson, Dense, Pencil, TwoView, plan_cca, plan_top_k, top_k, top_k_cca
-from genelin.eigen import planner
+from genelin.eigen import planner, routes
 from genelin.eigen.machine import STOCK, measured, memory_at_hand
-from genelin.eigen.planner import OrDense, best_route, planned
+from genelin.eigen.planner import best_route, planned
+from genelin.eigen.routes import OrDense
 from genelin.eigen.whitened import WhitenedSVD
 
 
@@ -95,7 +96,7 @@ def test_what_does_not_fit_in_memory_comes_last(monkeypatch):
     problem = Pencil(sparse.diags_array(np.arange(1.0, 3001.0)))
     slow = replace(STOCK, entry=1.0)  # an iteration would take for ever
     assert planned(problem, 3, slow).chosen.name == "dense"
-    monkeypatch.setattr(planner, "memory_at_hand", lambda: 1e7)
+    monkeypatch.setattr(routes, "memory_at_hand", lambda: 1e7)
     assert planned(problem, 3, slow).chosen.name == "Davidson"
 
 

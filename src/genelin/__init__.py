@@ -35,10 +35,10 @@ _HOMES = {
     "LoadingsDisplay": "genelin.estimators.displays",
     "NotPositiveDefiniteError": "genelin.errors",
     "Pencil": "genelin.problems",
-    "Plan": "genelin.eigen.planner",
+    "Plan": "genelin.eigen.plan",
     "RankDeficiencyWarning": "genelin.errors",
     "Record": "genelin.results",
-    "Route": "genelin.eigen.planner",
+    "Route": "genelin.eigen.plan",
     "ScoresDisplay": "genelin.estimators.displays",
     "SolverError": "genelin.errors",
     "Status": "genelin.results",
@@ -122,7 +122,7 @@ if TYPE_CHECKING:
     from genelin.eigen.dense import Dense
     from genelin.eigen.genelin import GenELin
     from genelin.eigen.genelink import GenELinK
-    from genelin.eigen.planner import Plan, Route
+    from genelin.eigen.plan import Plan, Route
     from genelin.eigen.solve import plan_cca, plan_top_k, top_k, top_k_cca
     from genelin.errors import (
         CheckpointWarning,

@@ -8,15 +8,13 @@ from genelin.eigen.cluster import GROUP, ClusterSpec, DataSpec
 from genelin.eigen.davidson import Davidson
 from genelin.eigen.dense import Dense
 from genelin.eigen.machine import Profile
-from genelin.eigen.planner import (
+from genelin.eigen.plan import Plan, Route, duration
+from genelin.eigen.routes import (
     OUTER,
     Moment,
-    Plan,
-    Route,
     basis_memory,
     basis_seconds,
     decomposing,
-    duration,
     forming,
     moment_of,
     moment_pairs,

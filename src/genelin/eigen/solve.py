@@ -14,7 +14,9 @@ from genelin.eigen.cluster_routes import planned_on
 from genelin.eigen.fingerprint import fingerprint, refuse_wrong_answer
 from genelin.eigen.iteration import Callback
 from genelin.eigen.machine import measured
-from genelin.eigen.planner import STEPS, Plan, Route, best_route, planned, surveyed, trial_steps
+from genelin.eigen.plan import Plan, Route
+from genelin.eigen.planner import best_route, planned, surveyed, trial_steps
+from genelin.eigen.routes import STEPS
 from genelin.errors import ConvergenceWarning, RankDeficiencyWarning
 from genelin.io.checkpoint import Checkpoint, FileJournal
 from genelin.linalg import Which
