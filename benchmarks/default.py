@@ -179,6 +179,11 @@ def ptb(step: int = 1) -> Views:
     return Views(*_thinned(X, Y, step), k=10, reg=1e-5 * step)
 
 
+def samples(n: int, dx: int, dy: int) -> Views:
+    """Fewer rows than features, dense."""
+    return Views(*inputs.samples(n, dx, dy), k=10, reg=1.0, gram=False)
+
+
 def debian(files: tuple[str, ...], seen: int, step: int = 1) -> Views:
     """Directories of a path and words of its name."""
     X, Y = _thinned(*inputs.debian_paths(files, seen), step)
@@ -230,6 +235,7 @@ SPARSE = partial(power_law, 20_000, 2_500, 5e-5, 5)
 MESH = partial(mesh, 50)
 GRAMS = ("lobpcg", "eigsh + splu", "eigsh + CG", "PRIMME")
 DATA = ("lobpcg", "lobpcg, data", "eigsh + CG, data", "PRIMME, data")
+SAMPLES = ("XXᵀ recipe", "cca-zoo", "lobpcg, data")
 PRODUCTS = ("lobpcg", "eigsh + CG", "PRIMME")
 
 
@@ -238,11 +244,13 @@ def cases() -> list[Case]:
     amd64, every = ("amd64",), partial(debian, ("amd64", "all"), 20)
     fewer = partial(debian, amd64, 5, 20)
     few = partial(mnist, 500)
+    genes = partial(samples, 500, 20_000, 10_000), partial(samples, 200, 4_000, 3_000)
     digits = ("NumPy recipe", "sklearn, ridge", "sklearn CCA", "cca-zoo")
     listed = [
         Case("mnist", "mnist", partial(mnist, 60_000), partial(mnist, 3_000), few, digits[:1]),
         Case("mnist5000", "mnist5000", partial(mnist, 5_000), partial(mnist, 1_000), few, digits),
         Case("ptb", "ptb", ptb, partial(ptb, 10), partial(ptb, 50), ("XᵀY, svds",)),
+        Case("few_rows", "few rows", *genes, partial(samples, 100, 3_000, 2_500), SAMPLES),
         Case("debian", "debian", partial(debian, amd64, 5), fewer, SPARSE, GRAMS, cached=True),
         Case("debian_all", "debian_all", every, fewer, SPARSE, GRAMS, cached=True),
         Case("powerlaw", "powerlaw", *_powers(1_000_000, 100_000), SPARSE, DATA),

@@ -55,6 +55,16 @@ def stairs(d: int, steps: tuple[int, ...] = (5, 10, 20, 40, 80), gap: float = 0.
     return values
 
 
+def samples(n: int, dx: int, dy: int, seed: int = 0) -> tuple[Any, Any]:
+    """Few rows of many features, centred: ten common directions and noise three times as wide."""
+    rng = np.random.default_rng(seed)
+    common = rng.standard_normal((n, 10))
+    X, Y = (
+        common @ rng.standard_normal((10, d)) + 3 * rng.standard_normal((n, d)) for d in (dx, dy)
+    )
+    return X - X.mean(axis=0), Y - Y.mean(axis=0)
+
+
 def known_correlations(values: Any, seed: int = 0) -> tuple[Any, Any]:
     """Sparse views with 2·d rows of which, without a ridge, `values` are the correlations."""
     return _pair(datasets.sparse_pairs(values, rng=seed))

@@ -58,9 +58,9 @@ def gram_pair(X: Any, Y: Any, reg: float, center: bool = False) -> Pair:
 
 
 def data_pair(X: Any, Y: Any, reg: float) -> Pair:
-    """The pencil as products with sparse data; the diagonal of B is known."""
+    """The pencil as products with the data; the diagonal of B is known."""
     n, d = X.shape[0], X.shape[1]
-    squares = [np.asarray(Z.multiply(Z).sum(axis=0)).ravel() for Z in (X, Y)]
+    squares = [np.asarray((Z * Z).sum(axis=0)).ravel() for Z in (X, Y)]  # arrays: by entries
 
     def cross(V: Any) -> Any:
         return np.concatenate([X.T @ (Y @ V[d:]), Y.T @ (X @ V[:d])]) / n
@@ -191,6 +191,20 @@ def svds_recipe(X: Any, Y: Any, k: int, reg: float, tol: float) -> Pair:
     return s_x[:, None] * U, s_y[:, None] * Vt.T
 
 
+def rows_recipe(X: Any, Y: Any, k: int, reg: float, tol: float) -> Pair:
+    """Few rows: eigenvectors of XXᵀ and YYᵀ, SVD of the whitened product of both."""
+    n, bases = len(X), []
+    for Z in (X, Y):
+        w, U = np.linalg.eigh(Z @ Z.T / n)
+        kept = w > 1e-12 * w[-1]
+        bases.append((w[kept], U[:, kept], np.sqrt(w[kept] + reg)))
+    (w_x, U_x, d_x), (w_y, U_y, d_y) = bases
+    M = (np.sqrt(w_x) / d_x)[:, None] * (U_x.T @ U_y) * (np.sqrt(w_y) / d_y)
+    P, _, Qt = np.linalg.svd(M)
+    W_x = X.T @ (U_x @ (P[:, :k] / (np.sqrt(n * w_x) * d_x)[:, None]))
+    return W_x, Y.T @ (U_y @ (Qt[:k].T / (np.sqrt(n * w_y) * d_y)[:, None]))
+
+
 def sklearn_cca(X: Any, Y: Any, k: int, reg: float, tol: float) -> Pair:
     """scikit-learn's CCA as it comes, which has no ridge."""
     return _sklearn(X, Y, k)
@@ -241,6 +255,7 @@ PENCIL: dict[str, Callable[..., Any]] = {
 VIEWS: dict[str, Callable[..., Pair]] = {
     "NumPy recipe": numpy_recipe,
     "XᵀY, svds": svds_recipe,
+    "XXᵀ recipe": rows_recipe,
     "sklearn CCA": sklearn_cca,
     "sklearn, ridge": sklearn_ridge,
     "cca-zoo": cca_zoo,

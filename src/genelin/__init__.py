@@ -28,6 +28,7 @@ _HOMES = {
     "Davidson": "genelin.eigen.davidson",
     "Dense": "genelin.eigen.dense",
     "EigenSolution": "genelin.results",
+    "FewRows": "genelin.eigen.few_rows",
     "GenELin": "genelin.eigen.genelin",
     "GenELinK": "genelin.eigen.genelink",
     "GeneralizedEigen": "genelin.estimators.generalized",
@@ -78,6 +79,7 @@ __all__ = [
     "Davidson",
     "Dense",
     "EigenSolution",
+    "FewRows",
     "GenELin",
     "GenELinK",
     "GeneralizedEigen",
@@ -120,6 +122,7 @@ if TYPE_CHECKING:
     from genelin.eigen.cluster import ClusterSpec, DataSpec
     from genelin.eigen.davidson import Davidson
     from genelin.eigen.dense import Dense
+    from genelin.eigen.few_rows import FewRows
     from genelin.eigen.genelin import GenELin
     from genelin.eigen.genelink import GenELinK
     from genelin.eigen.plan import Plan, Route

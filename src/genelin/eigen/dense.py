@@ -21,7 +21,7 @@ from genelin.problems import Pencil, TwoView
 from genelin.results import CCASolution, EigenSolution, Status, Trace
 from genelin.threads import one_blas_thread
 
-__all__ = ["Dense", "sine_bound", "status_of"]
+__all__ = ["Dense", "decomposed", "sine_bound", "status_of", "top_singular", "whitened_by"]
 
 FEW = 800  # features up to which threads of BLAS wait for each other longer than they help
 
@@ -77,7 +77,7 @@ class Dense:
 def _dense_pencil(problem: Pencil, k: int, tol: float) -> EigenSolution:
     meter = Meter(problem.data_size)
     A, B = (_entries(operator) for operator in meter.metered(problem).operators)
-    whitening = _whitening(B)
+    whitening = whitened_by(B)
     if whitening.shape[1] < problem.d:
         raise not_positive_definite(f"its numerical rank is {whitening.shape[1]} of {problem.d}")
     M = whitening.T @ A @ whitening
@@ -106,15 +106,32 @@ def _dense_cca(problem: TwoView, k: int, tol: float) -> CCASolution:
     (S_x, S_y), S_xy = (gram.entries().dense() for gram in grams), cross.dense()
     meter.counter.passes += 2.0  # the covariances and the cross-covariance
     meter.counter.flops += sum(part.setup_flops for part in (*grams, cross))
-    x_white, y_white = _whitening(S_x), _whitening(S_y)
+    x_white, y_white = whitened_by(S_x), whitened_by(S_y)
     (d1, d2), counter = S_xy.shape, meter.counter
     counter.flops += d1**3 + d2**3 + 2 * d1 * d2 * (d1 + d2)  # whitening
-    U, sigma, V = _top_singular(x_white.T @ S_xy @ y_white, k, counter)
+    U, sigma, V = top_singular(x_white.T @ S_xy @ y_white, k, counter)
     Phi, Psi, top = x_white @ U[:, :k], y_white @ V[:, :k], sigma[:k]
     x_rest = column_norms(x_white.T @ (S_xy @ Psi - (S_x @ Phi) * top))
     y_rest = column_norms(y_white.T @ (S_xy.T @ Phi - (S_y @ Psi) * top))
-    residuals = np.sqrt((x_rest**2 + y_rest**2) / 2)
-    following = float(sigma[k]) if k < len(sigma) else 0.0
+    return decomposed(problem, (sigma, Phi, Psi), (x_rest, y_rest), tol, meter)
+
+
+def decomposed(
+    problem: TwoView,
+    pairs: tuple[Vector, Block, Block],
+    rests: tuple[Vector, Vector],
+    tol: float,
+    meter: Meter,
+) -> CCASolution:
+    """The solution of a decomposition, which tells the gap; k columns, and more values if any.
+
+    `rests` are what S_xy Ψ and S_yx Φ differ by from σS_x Φ and σS_y Ψ, in the norms of S_x⁻¹
+    and S_y⁻¹.
+    """
+    sigma, Phi, Psi = pairs
+    k = Phi.shape[1]
+    top, following = sigma[:k], float(sigma[k]) if k < len(sigma) else 0.0
+    residuals = np.sqrt((rests[0] ** 2 + rests[1] ** 2) / 2)
     gap = float(top[-1]) - following
     bound = sine_bound(np.concatenate([residuals, residuals]), gap, float(top[0]))
     status = status_of(residuals, gap, tol, float(top[0]))
@@ -123,7 +140,7 @@ def _dense_cca(problem: TwoView, k: int, tol: float) -> CCASolution:
     )
 
 
-def _top_singular(M: Block, k: int, counter: Counter) -> tuple[Block, Vector, Block]:
+def top_singular(M: Block, k: int, counter: Counter) -> tuple[Block, Vector, Block]:
     """The leading k + 1 singular triplets at least.
 
     A few of many come from the eigenvectors of MMᵀ, which squares the values: where that cost
@@ -140,7 +157,7 @@ def _top_singular(M: Block, k: int, counter: Counter) -> tuple[Block, Vector, Bl
             if column_norms(M @ V - U * sigma).max() <= 1e-13 * len(M) ** 0.5 * sigma[0]:
                 return U, sigma, V
     if 8 * (k + 1) <= M.shape[1] < rows:
-        V, sigma, U = _top_singular(M.T, k, counter)
+        V, sigma, U = top_singular(M.T, k, counter)
         return U, sigma, V
     U, sigma, Vt = svd(M, full_matrices=False, check_finite=False)
     counter.flops += 14 * M.size * min(M.shape)
@@ -153,7 +170,7 @@ def _entries(operator: Operator) -> Block:
     return operator @ np.eye(operator.shape[0]) if entries is None else entries.dense()
 
 
-def _whitening(B: Block) -> Block:
+def whitened_by(B: Block) -> Block:
     """T with TᵀBT = I: inverse Cholesky factor of the Jacobi-scaled B, or its range if singular."""
     scaled, scale = unit_diagonal(B)
     try:

@@ -9,12 +9,14 @@ import numpy as np
 
 from genelin.eigen.davidson import Davidson
 from genelin.eigen.dense import Dense
+from genelin.eigen.few_rows import FewRows
 from genelin.eigen.iteration import Callback
 from genelin.eigen.machine import Profile, memory_at_hand
 from genelin.eigen.plan import Route
 from genelin.eigen.whitened import WhitenedSVD, is_diagonal
 from genelin.io.checkpoint import UNKEPT, Journal
 from genelin.operators import Operator, Rows
+from genelin.operators.row_space import KEPT
 from genelin.problems import SMALL, Pencil, TwoView, estimated_entries, worth_forming
 from genelin.results import EigenSolution, Status
 from genelin.solvers import CG, IncompleteCholesky
@@ -36,6 +38,7 @@ __all__ = [
     "view_routes",
 ]
 
+MANY_COLUMNS = 1.5  # columns to a row from which on rows are decomposed
 OPAQUE = 256  # size up to which operators without entries are multiplied out at once
 OUTER = 20  # outer iterations that `Davidson` needs, as a rule
 STEPS = 20  # and steps of each of its solves where B is not known to be easy
@@ -79,7 +82,7 @@ def _ranked(routes: list[Route], guesses: int = 2) -> tuple[Route, ...]:
     free = SPARE * memory_at_hand()
 
     def key(route: Route) -> tuple[bool, float]:
-        certain = isinstance(route.method, Dense)
+        certain = isinstance(route.method, Dense | FewRows)
         return route.memory > free, route.seconds * (1.0 if certain else GUESS**guesses)
 
     return tuple(sorted(routes, key=key))
@@ -186,9 +189,9 @@ def view_routes(problem: TwoView, k: int, profile: Profile, steps: int | None) -
     """Routes to k canonical pairs; `steps` of a solve where they are known."""
     if is_diagonal(problem):
         return _ranked([_diagonal_route(problem, k, profile), _dense_route(problem, profile)])
-    dense = _dense_route(problem, profile)
+    direct = [_dense_route(problem, profile), *_few_rows_routes(problem, k, profile)]
     if max(problem.splits) <= SMALL:
-        return (dense,)
+        return _ranked(direct)
     moments = [moment_of(*pair, profile) for pair in moment_pairs(problem)]
     wanted = [worth_forming(*pair, problem.form) for pair in moment_pairs(problem)]
     alternatives = [wanted] if problem.form is not None else [wanted, [not any(wanted)] * 3]
@@ -196,7 +199,7 @@ def view_routes(problem: TwoView, k: int, profile: Profile, steps: int | None) -
     routes = [
         _davidson_route(problem, k, profile, solves, moments, formed) for formed in alternatives
     ]
-    return _ranked([*routes, dense], guesses=2 if steps is None else 1)
+    return _ranked([*routes, *direct], guesses=2 if steps is None else 1)
 
 
 def moment_pairs(problem: TwoView) -> tuple[tuple[Rows, Rows], ...]:
@@ -211,6 +214,24 @@ def _dense_route(problem: TwoView, profile: Profile) -> Route:
     seconds = forming(problem, profile) + decomposing(dx, dy, profile)
     reason = "covariances in one pass, their factors, and one decomposition"
     return Route("dense", seconds, 1.0, 24 * numbers, reason, problem, Dense())
+
+
+def _few_rows_routes(problem: TwoView, k: int, profile: Profile) -> list[Route]:
+    """Products between rows, where they are much fewer than columns and not much fewer than k."""
+    views, n = (problem.X, problem.Y), float(problem.X.n)
+    at_hand = all(rows.at_hand for rows in views)
+    if not at_hand or max(problem.splits) < MANY_COLUMNS * n or 4 * k > n:
+        return []
+    sizes, seconds = [min(float(rows.d), n) for rows in views], 0.0
+    for rows, size in zip(views, sizes, strict=True):
+        product = profile.entry if rows.is_sparse else profile.multiply
+        seconds += 2 * product * rows.stored * size + profile.decompose * size**3
+    seconds += profile.multiply * n * sizes[0] * sizes[1] + profile.decompose * min(sizes) ** 3
+    copies = sum(rows.stored for rows in views if not rows.is_sparse and rows.stored <= KEPT)
+    memory = 8 * (4 * n * sum(sizes) + 2 * sizes[0] * sizes[1] + copies)
+    memory += 32.0 * k * sum(problem.splits)
+    reason = f"products between {problem.X.n} rows instead of columns, and their decomposition"
+    return [Route("few rows", seconds, 6.0, memory, reason, problem, FewRows())]
 
 
 def forming(problem: TwoView, profile: Profile) -> float:

@@ -14,6 +14,7 @@ from genelin import solvers
 from genelin.eigen.ccalin import CCALin
 from genelin.eigen.davidson import Davidson
 from genelin.eigen.dense import Dense
+from genelin.eigen.few_rows import FewRows
 from genelin.eigen.theory import TwoPhase
 from genelin.eigen.whitened import WhitenedSVD
 from genelin.estimators.significance import Spectrum
@@ -55,13 +56,13 @@ KINDS = {  # of settings that the estimator looks at only when it fits
     "shrinkage": int | float | None,
     "tol": int | float,
     "random_state": int | None,
-    "method": CCALin | Davidson | Dense | WhitenedSVD | None,
+    "method": CCALin | Davidson | Dense | FewRows | WhitenedSVD | None,
 }
 OF_RUNS = {"checkpoint": None, "resume": False}  # settings that are not about the model
 
 SETTINGS: dict[str, type[Any]] = {  # what `method` may be made of
     setting.__name__: setting
-    for setting in (CCALin, Davidson, Dense, TwoPhase, WhitenedSVD)
+    for setting in (CCALin, Davidson, Dense, FewRows, TwoPhase, WhitenedSVD)
     + (solvers.AGD, solvers.ASVRG, solvers.CG, solvers.Direct, solvers.GD, solvers.Jacobi)
     + (solvers.MinibatchAGD, solvers.SVRG)
 }

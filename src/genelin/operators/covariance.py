@@ -99,6 +99,16 @@ class Gram(Operator):
         self.n_rows = self.rows.n
         self.reads, self.flops = float(self.rows.stored), 4.0 * self.rows.stored
 
+    @property
+    def centre(self) -> Vector | None:
+        """What is subtracted from rows of the data; None where they are not centred."""
+        return self._data_mean
+
+    @property
+    def factors(self) -> Vector | None:
+        """What columns of the data are multiplied by; None for ones."""
+        return self._factors
+
     def _apply(self, V: Block) -> Block:
         U = _scaled(V, self._factors)
         out: Block
