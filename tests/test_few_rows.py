@@ -94,14 +94,23 @@ def test_correlations_of_any_sizes(
     assert few.residuals.max() < 1e-7
 
 
-@pytest.mark.parametrize("sizes", [(40, 200), (40, 20)], ids=str)
-@pytest.mark.parametrize("shrinkage", [0.0, 0.3])
-def test_residuals_are_measured_by_the_inverse(sizes: tuple[int, int], shrinkage: float) -> None:
-    """Also what lies outside the span of the rows, where the covariance is its ridge."""
-    S = Gram(views(*sizes, 10)[0], reg=0.1, center=True, weight=1 - shrinkage)
-    R = np.random.default_rng(0).standard_normal((sizes[1], 3))
-    exact = np.sqrt(np.sum(R * np.linalg.solve(S @ np.eye(sizes[1]), R), axis=0))
-    np.testing.assert_allclose(_view(S).norms(R), exact, rtol=1e-10)
+@pytest.mark.parametrize("sizes", [(40, 200, 150), (40, 200, 20)], ids=str)
+@pytest.mark.parametrize("shrinkage", [None, 0.3])
+def test_residuals_are_measured_by_the_inverse(sizes: Any, shrinkage: float | None) -> None:
+    """Of any weights, not only of those that leave none."""
+    ridge = {"reg": 0.1} if shrinkage is None else {"shrinkage": shrinkage}
+    problem, rng = TwoView(*views(*sizes), **ridge), np.random.default_rng(0)
+    x, y = (_view(S) for S in (problem.S_x, problem.S_y))
+    a, b = (view.lift(rng.standard_normal((view.scores.shape[1], 3))) for view in (x, y))
+    sigma = np.array([0.9, 0.5, 0.1])
+    to_x, to_y = problem.S_xy.both(a.weights, b.weights)
+    for S, product, view, own, other in (
+        (problem.S_x, to_x, x, a, b),
+        (problem.S_y, to_y, y, b, a),
+    ):
+        R = product - (S @ own.weights) * sigma
+        exact = np.sqrt(np.sum(R * np.linalg.solve(S @ np.eye(len(R)), R), axis=0))
+        np.testing.assert_allclose(view.rest(own, other, sigma), exact, rtol=1e-10)
 
 
 def test_the_span_of_rows_without_a_ridge() -> None:

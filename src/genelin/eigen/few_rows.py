@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -59,26 +60,41 @@ class FewRows:
         if k > min(x.scores.shape[1], y.scores.shape[1]):
             return Davidson()(problem, k, tol, rng, callback, journal)
         counter = meter.counter
-        counter.passes += 6.0  # products or covariances, weights, scores, and three for residuals
+        counter.passes += 3.0  # products or covariances, weights, scores
         counter.flops += x.flops + y.flops + 2.0 * x.scores.size * y.scores.shape[1]
-        U, sigma, V = top_singular(x.scores.T @ y.scores, k, counter)
-        Phi, Psi, top = x.lift(U[:, :k]), y.lift(V[:, :k]), sigma[:k]
-        scores = x.space.times(Phi), y.space.times(Psi)
-        rests = x.rest(Phi, scores, top), y.rest(Psi, scores[::-1], top)
-        return decomposed(problem, (sigma, Phi, Psi), rests, tol, meter)
+        P, sigma, Q = top_singular(x.scores.T @ y.scores, k, counter)
+        left, right, top = x.lift(P[:, :k]), y.lift(Q[:, :k]), sigma[:k]
+        rests = x.rest(left, right, top), y.rest(right, left, top)
+        return decomposed(problem, (sigma, left.weights, right.weights), rests, tol, meter)
 
 
 def _view(gram: Gram) -> _View:
     return (_ByRows if gram.shape[0] > gram.rows.n else _ByColumns)(gram)
 
 
-class _View(ABC):
-    """A view in coordinates in which its covariance S = weight·ZᵀZ + reg·I is the identity.
+class _Lifted(NamedTuple):
+    """Weights of the columns of a view, and what follows from them.
 
     Attributes
     ----------
-    space : Z, rows over √n.
-    scores : (n, r) rows in those coordinates.
+    weights : (d, k) W.
+    scores : ZW, from the data once more.
+    coordinates : TᵀW for the whitening T.
+    doubt : what rounding may have added to W outside the span of the rows, by columns.
+    """
+
+    weights: Block
+    scores: Block
+    coordinates: Block
+    doubt: Vector
+
+
+class _View(ABC):
+    """A view through T, TᵀST = I, of its covariance S = weight·ZᵀZ + reg·I, Z the rows over √n.
+
+    Attributes
+    ----------
+    scores : (n, r) ZT.
     flops : what that took.
     """
 
@@ -86,68 +102,51 @@ class _View(ABC):
     flops: float
 
     def __init__(self, gram: Gram) -> None:
-        self.space, self._weight, self._reg = RowSpace(gram), gram.weight, gram.reg
+        self._space, self._weight, self._reg = RowSpace(gram), gram.weight, gram.reg
 
     @abstractmethod
-    def lift(self, P: Block) -> Block:
-        """Weights of columns from whitened coordinates."""
+    def lift(self, P: Block) -> _Lifted:
+        """Weights TP of the columns."""
 
-    @abstractmethod
-    def norms(self, R: Block) -> Vector:
-        """Norms of columns in S⁻¹."""
-
-    def rest(self, W: Block, scores: tuple[Block, Block], sigma: Vector) -> Vector:
-        """What the cross-covariance times other weights differs by from σSW, in the norm of S⁻¹.
-
-        `scores` are Z times the weights W, and those of the other view.
-        """
-        own, other = scores
-        inner = other - own * (self._weight * sigma)
-        return self.norms(self.space.transposed_times(inner) - W * (self._reg * sigma))
+    def rest(self, own: _Lifted, other: _Lifted, sigma: Vector) -> Vector:
+        """The norm in S⁻¹ of Zᵀ(other scores) − σSW: its part in the range of T, and the rest."""
+        inner = self.scores.T @ (other.scores - own.scores * (self._weight * sigma))
+        inner -= own.coordinates * (self._reg * sigma)
+        return np.asarray(np.hypot(column_norms(inner), sigma * self._reg**0.5 * own.doubt))
 
 
 class _ByRows(_View):
-    """In the span of the rows, where S = Q diag(w̃) Qᵀ with w̃ = weight·w + reg."""
+    """T = ZᵀU(w·w̃)^{-½} for ZZᵀ = U diag(w) Uᵀ and w̃ = weight·w + reg; S is reg·I elsewhere."""
 
     def __init__(self, gram: Gram) -> None:
         super().__init__(gram)
         n = gram.rows.n
-        w, U = np.linalg.eigh(self.space.products())
+        w, U = np.linalg.eigh(self._space.products())
         kept = w > n * EPS * max(w[-1], 0.0)
-        self._w, self._U = w[kept], U[:, kept]
-        self._whole = gram.weight * self._w + gram.reg
-        self.scores = self._U * np.sqrt(self._w / self._whole)
+        w, self._U = w[kept], U[:, kept]
+        whole = gram.weight * w + gram.reg
+        self._roots, self._size = np.sqrt(w * whole)[:, None], float(np.sqrt(w.sum()))
+        self.scores = self._U * np.sqrt(w / whole)
         self.flops = 2.0 * n * gram.rows.stored + 10.0 * n**3
 
-    def lift(self, P: Block) -> Block:
-        """Weights of columns from whitened coordinates."""
-        inner = P / np.sqrt(self._w * self._whole)[:, None]
-        return self.space.transposed_times(self._U @ inner)
-
-    def norms(self, R: Block) -> Vector:
-        """Norms of columns in S⁻¹; outside the span of the rows S is reg·I, or nothing."""
-        roots = np.sqrt(self._w)[:, None]
-        inside = (self._U.T @ self.space.times(R)) / roots  # QᵀR
-        outside = R - self.space.transposed_times(self._U @ (inside / roots))
-        squares = column_norms(inside / np.sqrt(self._whole)[:, None]) ** 2
-        if self._reg > 0:
-            squares = squares + column_norms(outside) ** 2 / self._reg
-        return np.asarray(np.sqrt(squares))
+    def lift(self, P: Block) -> _Lifted:
+        """Weights TP = ZᵀC of the columns; sums over n rows are off by n·eps·‖Z‖·‖c‖ at most."""
+        C = self._U @ (P / self._roots)
+        W = self._space.transposed_times(C)
+        doubt = len(C) * EPS * self._size * column_norms(C)
+        return _Lifted(W, self._space.times(W), self.scores.T @ C, doubt)
 
 
 class _ByColumns(_View):
-    """By the covariance of a view with fewer columns than rows."""
+    """T from the covariance of a view with fewer columns than rows."""
 
     def __init__(self, gram: Gram) -> None:
         super().__init__(gram)
         self._T = whitened_by(gram.formed().entries().dense())
-        self.scores = self.space.times(self._T)
+        self.scores = self._space.times(self._T)
         self.flops = 4.0 * gram.rows.stored * gram.shape[0] + gram.shape[0] ** 3
 
-    def lift(self, P: Block) -> Block:
-        """Weights of columns from whitened coordinates."""
-        return self._T @ P
-
-    def norms(self, R: Block) -> Vector:
-        """Norms of columns in S⁻¹."""
-        return column_norms(self._T.T @ R)
+    def lift(self, P: Block) -> _Lifted:
+        """Weights TP of the columns."""
+        W = self._T @ P
+        return _Lifted(W, self._space.times(W), self._T.T @ W, np.zeros(P.shape[1]))

@@ -231,7 +231,7 @@ def _few_rows_routes(problem: TwoView, k: int, profile: Profile) -> list[Route]:
     memory = 8 * (4 * n * sum(sizes) + 2 * sizes[0] * sizes[1] + copies)
     memory += 32.0 * k * sum(problem.splits)
     reason = f"products between {problem.X.n} rows instead of columns, and their decomposition"
-    return [Route("few rows", seconds, 6.0, memory, reason, problem, FewRows())]
+    return [Route("few rows", seconds, 3.0, memory, reason, problem, FewRows())]
 
 
 def forming(problem: TwoView, profile: Profile) -> float:

@@ -39,33 +39,32 @@ class RowSpace:
 
     @cached_property
     def _kept(self) -> Block | None:
-        """Z of dense rows that are not too many."""
+        """(X − 1μᵀ)F of dense rows that are not too many."""
         if self._rows.is_sparse or self._rows.stored > KEPT:
             return None
-        Z = self._centred(slice(None))
-        Z *= self._roots[:, None]
-        return Z
+        return self._centred(slice(None))
 
     def products(self) -> Block:
         """ZZᵀ; sparse data are not centred for it, and large dense data some columns at a time."""
         if self._kept is not None:
-            return self._kept @ self._kept.T
-        inner = self._sparse_products() if self._rows.is_sparse else self._dense_products()
+            inner = self._kept @ self._kept.T
+        else:
+            inner = self._sparse_products() if self._rows.is_sparse else self._dense_products()
         return self._roots[:, None] * inner * self._roots
 
     def times(self, V: Block) -> Block:
         """Z V."""
         if self._kept is not None:
-            return self._kept @ V
+            return self._roots[:, None] * (self._kept @ V)
         U = V if self._factors is None else self._factors[:, None] * V
         parts = [self._block(span).dot(U) for span in self._rows.limits(V.shape[1])]
         return np.asarray(self._roots[:, None] * np.concatenate(parts))
 
     def transposed_times(self, T: Block) -> Block:
         """Zᵀ T."""
+        T = self._roots[:, None] * T
         if self._kept is not None:
             return self._kept.T @ T
-        T = self._roots[:, None] * T
         spans = self._rows.limits(T.shape[1])
         out = sum(self._block(span).transposed_dot(T[slice(*span)]) for span in spans)
         return np.asarray(out if self._factors is None else self._factors[:, None] * out)
@@ -82,13 +81,13 @@ class RowSpace:
         return total
 
     def _centred(self, columns: slice) -> Block:
-        """(X − 1μᵀ)F of some columns of dense rows."""
-        Z: Block = self._rows.matrix[:, columns].astype(np.float64)
+        """(X − 1μᵀ)F of some columns of dense rows; the data themselves where that is all."""
+        Z = self._rows.matrix[:, columns]
         if self._mean is not None:
-            Z -= self._mean[columns]
+            Z = Z - self._mean[columns]
         if self._factors is not None:
-            Z *= self._factors[columns]
-        return Z
+            Z = Z * self._factors[columns]
+        return np.asarray(Z, np.float64)
 
     def _sparse_products(self) -> Block:
         from genelin.kernels import dense_moment
