@@ -10,6 +10,7 @@ import threading
 import time
 from contextlib import contextmanager
 
+import dask.array as da
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster, wait
@@ -193,7 +194,9 @@ def shares(client, rows):
 
 
 def with_one_worker(client, X):
-    return dask_rows(client.persist(in_chunks(X, 150), workers=[min(client.nthreads())]))
+    """Chunks of a name of their own: what is bound to a worker is lost with it, for all tests."""
+    chunks = da.from_array(X, chunks=(150, -1), name=False)
+    return dask_rows(client.persist(chunks, workers=[min(client.nthreads())]))
 
 
 def test_rows_are_shared_out_among_workers(client):
