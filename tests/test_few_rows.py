@@ -158,6 +158,8 @@ def test_few_rows_are_what_runs_for_many_columns() -> None:
     X, Y = views(60, 3000, 2500)
     assert best_route(TwoView(X, Y, reg=0.1), 5).method == FewRows()
     assert best_route(TwoView(X, Y, reg=0.1), 50).method != FewRows()
+    for form in (True, False):  # the user has decided
+        assert best_route(TwoView(X, Y, reg=0.1, form=form), 5).method != FewRows()
     X, Y = views(3000, 60, 50)
     assert best_route(TwoView(X, Y, reg=0.1), 5).method == Dense()
 

@@ -219,8 +219,8 @@ def _dense_route(problem: TwoView, profile: Profile) -> Route:
 def _few_rows_routes(problem: TwoView, k: int, profile: Profile) -> list[Route]:
     """Products between rows, where they are much fewer than columns and not much fewer than k."""
     views, n = (problem.X, problem.Y), float(problem.X.n)
-    at_hand = all(rows.at_hand for rows in views)
-    if not at_hand or max(problem.splits) < MANY_COLUMNS * n or 4 * k > n:
+    free = problem.form is None and all(rows.at_hand for rows in views)
+    if not free or max(problem.splits) < MANY_COLUMNS * n or 4 * k > n:
         return []
     sizes, seconds = [min(float(rows.d), n) for rows in views], 0.0
     for rows, size in zip(views, sizes, strict=True):
