@@ -5,8 +5,8 @@ turn. Short products are repeated in their turn, as they are in a solve: a core 
 other product ran on one alone is slow at first.
 
 `floor` is what the same threads need to touch the lines of memory of XᵀX V by rows, and nothing
-else: no arithmetic, no values, nothing cleared, laid out or added up. Where SciPy takes less than
-four times as long, no such product on these cores can be four times as fast.
+else: no arithmetic, no values, nothing cleared, laid out or added up. Products that share out
+columns, or take a few at a time, touch fewer at once and may go below it.
 """
 
 from __future__ import annotations

@@ -78,20 +78,26 @@ def shifted(code, A, B, P, theta, sign, KP, curvature, first, last):
         curvature.put(0, group, sums.value)
 
 
-@_built
-def cross(code, X, Y, V, start, weights, out, total, first, last):
-    """Add Σ ωᵢxᵢ(yᵢᵀV + start) over rows first … last − 1 to `out`; brackets, weighed, to `total`.
-
-    Weights are None where all are one. Columns come by fours.
-    """
+def _brackets(code, Y, V, start, weights, total, first, last):
+    """Build t = ωᵢ(yᵢᵀV + start) for rows first … last − 1: (group, i, t); sums go to `total`."""
     for group in code.by_columns(V, BY_FOURS):
         begin, sums = start.at(0, group), code.sum(total.at(0, group))
         for i in code.over(first, last):
             t = Y.times(Y.row(i), V, group, begin)
             t = t if weights is None else weights.number(i) * t
             sums.add(t.as_double())
-            X.spread(X.row(i), t, out, group)
+            yield group, i, t
         total.put(0, group, sums.value)
+
+
+@_built
+def cross(code, X, Y, V, start, weights, out, total, first, last):
+    """Add Σ ωᵢxᵢ(yᵢᵀV + start) over rows first … last − 1 to `out`; brackets, weighed, to `total`.
+
+    Weights are None where all are one. Columns come by fours.
+    """
+    for group, i, t in _brackets(code, Y, V, start, weights, total, first, last):
+        X.spread(X.row(i), t, out, group)
 
 
 @_built
@@ -100,14 +106,8 @@ def bracket(code, Y, V, start, weights, out, total, first, last):
 
     Weights are None where all are one. Columns come by fours.
     """
-    for group in code.by_columns(V, BY_FOURS):
-        begin, sums = start.at(0, group), code.sum(total.at(0, group))
-        for i in code.over(first, last):
-            t = Y.times(Y.row(i), V, group, begin)
-            t = t if weights is None else weights.number(i) * t
-            sums.add(t.as_double())
-            out.put(code.minus(i, first), group, t)
-        total.put(0, group, sums.value)
+    for group, i, t in _brackets(code, Y, V, start, weights, total, first, last):
+        out.put(code.minus(i, first), group, t)
 
 
 @_built
