@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import overload
 
 import numpy as np
-from scipy.linalg import LinAlgError, eigh, solve_triangular, svd
+from scipy.linalg import LinAlgError, eigh, lapack, solve_triangular, svd
 
 from genelin.eigen.basis import ROUNDING, magnitudes
 from genelin.eigen.ccalin import canonical_solution
 from genelin.eigen.genelink import fix_signs
 from genelin.eigen.iteration import Callback, Meter
 from genelin.errors import not_positive_definite
-from genelin.linalg import column_norms, order, range_basis, unit_diagonal
+from genelin.linalg import column_norms, leading_pairs, range_basis, unit_diagonal
 from genelin.linalg.columns import EPS, Block, Vector
 from genelin.operators import Counter, Operator
 from genelin.problems import Pencil, TwoView
@@ -77,16 +77,15 @@ class Dense:
 def _dense_pencil(problem: Pencil, k: int, tol: float) -> EigenSolution:
     meter = Meter(problem.data_size)
     A, B = (_entries(operator) for operator in meter.metered(problem).operators)
-    whitening = whitened_by(B)
-    if whitening.shape[1] < problem.d:
-        raise not_positive_definite(f"its numerical rank is {whitening.shape[1]} of {problem.d}")
-    M = whitening.T @ A @ whitening
-    values, U = eigh((M + M.T) / 2, check_finite=False)
-    meter.counter.flops += 14.0 * problem.d**3
-    ranked = order(values, problem.which)
-    top, sizes = values[ranked[:k]], magnitudes(values[ranked], problem.which)
-    W = whitening @ U[:, ranked[:k]]
-    residuals = column_norms(whitening.T @ (A @ W - (B @ W) * top))
+    L, scale = _factor(B)
+    scaled = (scale[:, None] * A * scale).T  # columns lie together, as LAPACK likes it
+    M = lapack.dsygst(scaled, L, lower=1, overwrite_a=1)[0]  # L⁻¹AL⁻ᵀ, its lower triangle
+    values, U = leading_pairs(M, k, problem.which)
+    meter.counter.flops += 4.0 * problem.d**3
+    top, sizes = values[:k], magnitudes(values, problem.which)
+    W = scale[:, None] * solve_triangular(L, U, lower=True, trans="T", check_finite=False)
+    rest = scale[:, None] * (A @ W - (B @ W) * top)
+    residuals = column_norms(solve_triangular(L, rest, lower=True, check_finite=False))
     gap = float(sizes[k - 1] - sizes[k]) if k < problem.d else np.inf
     return EigenSolution(
         residuals=residuals,
@@ -170,12 +169,27 @@ def _entries(operator: Operator) -> Block:
     return operator @ np.eye(operator.shape[0]) if entries is None else entries.dense()
 
 
+def _factor(B: Block) -> tuple[Block, Vector]:
+    """L and D with LLᵀ = DBD, which has ones on its diagonal."""
+    scaled, scale = unit_diagonal(B)
+    L, failed = lapack.dpotrf(scaled.T, lower=1, overwrite_a=1)
+    if failed or _decided_by_rounding(L):
+        rank = range_basis(B)[0].shape[1]
+        raise not_positive_definite(f"its numerical rank is {rank} of {len(B)}")
+    return L, scale
+
+
+def _decided_by_rounding(L: Block) -> bool:
+    """Whether a pivot of a matrix with ones on its diagonal is at the level of rounding."""
+    return bool(np.diagonal(L).min() <= np.sqrt(10 * EPS))
+
+
 def whitened_by(B: Block) -> Block:
     """T with TᵀBT = I: inverse Cholesky factor of the Jacobi-scaled B, or its range if singular."""
     scaled, scale = unit_diagonal(B)
     try:
         L = np.linalg.cholesky(scaled)  # by the BLAS whose threads are awake from the products
-        if np.diagonal(L).min() > np.sqrt(10 * EPS):
+        if not _decided_by_rounding(L):
             inverse: Block = solve_triangular(L, np.diag(scale), lower=True, check_finite=False)
             return inverse.T
     except LinAlgError:

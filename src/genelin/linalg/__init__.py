@@ -2,6 +2,7 @@
 
 from genelin.linalg.angles import principal_sines, sin_theta
 from genelin.linalg.columns import EPS, column_dots, column_norms
+from genelin.linalg.ends import leading_pairs
 from genelin.linalg.orthonormal import orthonormalise
 from genelin.linalg.ritz import Which, order, rayleigh_ritz
 from genelin.linalg.scaling import range_basis, unit_diagonal
@@ -11,6 +12,7 @@ __all__ = [
     "Which",
     "column_dots",
     "column_norms",
+    "leading_pairs",
     "order",
     "orthonormalise",
     "principal_sines",
