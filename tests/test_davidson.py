@@ -26,9 +26,9 @@ from genelin import (
 from genelin.eigen import correction
 from genelin.eigen.basis import Products, RitzBasis
 from genelin.eigen.davidson import _Run
+from genelin.eigen.pencil_routes import OrDense
 from genelin.eigen.planner import best_route
 from genelin.eigen.referee import Gap, Referee
-from genelin.eigen.routes import OrDense
 from genelin.eigen.whitened import WhitenedSVD, is_diagonal
 from genelin.errors import ConvergenceWarning
 from genelin.linalg import order, sin_theta

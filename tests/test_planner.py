@@ -10,8 +10,8 @@ from scipy.sparse.linalg import aslinearoperator
 from genelin import Davidson, Dense, Pencil, TwoView, plan_cca, plan_top_k, top_k, top_k_cca
 from genelin.eigen import planner, routes
 from genelin.eigen.machine import STOCK, measured, memory_at_hand
+from genelin.eigen.pencil_routes import OrDense
 from genelin.eigen.planner import best_route, planned
-from genelin.eigen.routes import OrDense
 from genelin.eigen.whitened import WhitenedSVD
 
 

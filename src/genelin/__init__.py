@@ -41,6 +41,7 @@ _HOMES = {
     "Record": "genelin.results",
     "Route": "genelin.eigen.plan",
     "ScoresDisplay": "genelin.estimators.displays",
+    "ShiftInvert": "genelin.eigen.shift_invert",
     "SolverError": "genelin.errors",
     "Status": "genelin.results",
     "Trace": "genelin.results",
@@ -92,6 +93,7 @@ __all__ = [
     "Record",
     "Route",
     "ScoresDisplay",
+    "ShiftInvert",
     "SolverError",
     "Status",
     "Trace",
@@ -126,6 +128,7 @@ if TYPE_CHECKING:
     from genelin.eigen.genelin import GenELin
     from genelin.eigen.genelink import GenELinK
     from genelin.eigen.plan import Plan, Route
+    from genelin.eigen.shift_invert import ShiftInvert
     from genelin.eigen.solve import plan_cca, plan_top_k, top_k, top_k_cca
     from genelin.errors import (
         CheckpointWarning,

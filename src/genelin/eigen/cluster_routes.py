@@ -144,6 +144,7 @@ def _on_cores(profile: Profile, cores: int) -> Profile:
     return Profile(
         multiply=profile.multiply * blas / cores,
         decompose=profile.decompose * min(blas, BUSY) / busy,
+        reduce=profile.reduce * min(blas, BUSY) / busy,
         sweep=profile.sweep * kernels / cores,
         entry=profile.entry * kernels / cores,
         form=profile.form / cores,

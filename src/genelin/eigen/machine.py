@@ -13,6 +13,7 @@ from scipy import sparse
 from scipy.linalg import eigh
 from threadpoolctl import threadpool_info
 
+from genelin.linalg import leading_pairs
 from genelin.operators.memory import memory_at_hand
 
 __all__ = ["STOCK", "Profile", "measured", "memory_at_hand", "seconds_of"]
@@ -26,6 +27,7 @@ class Profile:
     ----------
     multiply : a multiplication and an addition in a large dense product.
     decompose : d³ of a symmetric eigenproblem of size d.
+    reduce : d³ of its reduction to three diagonals, which is enough for a few vectors.
     sweep : a stored entry of sparse rows and a column, in the fused product with XᵀX.
     entry : a stored entry of a sparse matrix and a column, in a plain product.
     form : a multiplication in forming a sparse XᵀX.
@@ -35,6 +37,7 @@ class Profile:
 
     multiply: float
     decompose: float
+    reduce: float
     sweep: float
     entry: float
     form: float
@@ -43,7 +46,7 @@ class Profile:
     blas_threads: int = 1
 
 
-STOCK = Profile(4e-11, 5e-10, 1.2e-9, 5e-10, 1e-8, 2e-10, 2, 2)  # two cores of a server
+STOCK = Profile(4e-11, 5e-10, 5e-11, 1.2e-9, 5e-10, 1e-8, 2e-10, 2, 2)  # two cores of a server
 
 
 @cache
@@ -62,6 +65,7 @@ def measured() -> Profile:
     return Profile(
         multiply=seconds_of(lambda: M @ S) / M.shape[0] ** 3,
         decompose=seconds_of(lambda: eigh(S + S.T)) / S.shape[0] ** 3,
+        reduce=seconds_of(lambda: leading_pairs(S + S.T, 1)) / S.shape[0] ** 3,
         sweep=seconds_of(lambda: _sweep(X, V)) / (X.nnz * V.shape[1]),
         entry=seconds_of(lambda: _product(square, V)) / (square.nnz * V.shape[1]),
         form=seconds_of(lambda: X.T @ X) / float(np.square(np.diff(X.indptr)).sum()),

@@ -12,16 +12,10 @@ from genelin.eigen.correction import Correctors
 from genelin.eigen.davidson import Davidson
 from genelin.eigen.dense import Dense
 from genelin.eigen.machine import STOCK, Profile, measured, seconds_of
+from genelin.eigen.pencil_routes import is_explicit, pencil_routes, per_column
 from genelin.eigen.plan import Plan, Route
 from genelin.eigen.rehearsal import rehearsed
-from genelin.eigen.routes import (
-    OUTER,
-    STEPS,
-    is_explicit,
-    pencil_routes,
-    per_column,
-    view_routes,
-)
+from genelin.eigen.routes import OUTER, STEPS, view_routes
 from genelin.eigen.whitened import is_diagonal
 from genelin.problems import SMALL, Pencil, TwoView
 from genelin.solvers import CG

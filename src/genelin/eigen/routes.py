@@ -1,45 +1,36 @@
-"""Every route to k pairs of a pencil or of two views in memory, by the speeds of a machine."""
+"""Every route to k canonical pairs of two views in memory, by the speeds of a machine."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
-
-import numpy as np
 
 from genelin.eigen.davidson import Davidson
 from genelin.eigen.dense import Dense
 from genelin.eigen.few_rows import FewRows
-from genelin.eigen.iteration import Callback
 from genelin.eigen.machine import Profile, memory_at_hand
 from genelin.eigen.plan import Route
 from genelin.eigen.whitened import WhitenedSVD, is_diagonal
-from genelin.io.checkpoint import UNKEPT, Journal
-from genelin.operators import Operator, Rows
+from genelin.operators import Rows
 from genelin.operators.row_space import KEPT
-from genelin.problems import SMALL, Pencil, TwoView, estimated_entries, worth_forming
-from genelin.results import EigenSolution, Status
+from genelin.problems import SMALL, TwoView, estimated_entries, worth_forming
 from genelin.solvers import CG, IncompleteCholesky
 
 __all__ = [
     "OUTER",
+    "SKINNY",
     "STEPS",
     "Moment",
-    "OrDense",
     "basis_memory",
     "basis_seconds",
     "decomposing",
     "forming",
-    "is_explicit",
     "moment_of",
     "moment_pairs",
-    "pencil_routes",
-    "per_column",
+    "ranked",
     "view_routes",
 ]
 
 MANY_COLUMNS = 1.5  # columns to a row from which on rows are decomposed
-OPAQUE = 256  # size up to which operators without entries are multiplied out at once
 OUTER = 20  # outer iterations that `Davidson` needs, as a rule
 STEPS = 20  # and steps of each of its solves where B is not known to be easy
 TRIED, LATER = 12, 1.5  # the same after a trial, and how many more steps later solves take
@@ -50,34 +41,7 @@ SKINNY = 4.0  # how much slower dense products with few columns are, for each nu
 LANCZOS = 20  # products with a diagonal problem for every pair
 
 
-@dataclass(frozen=True)
-class OrDense:
-    """An iteration with a budget, and the dense solution once that is spent.
-
-    To multiply out operators of size d takes 2d columns: an iteration that has taken as many
-    without an answer has at most doubled the cost.
-    """
-
-    first: Any
-
-    def __call__(
-        self,
-        problem: Pencil,
-        k: int,
-        tol: float = 1e-8,
-        rng: np.random.Generator | int | None = 0,
-        callback: Callback | None = None,
-        journal: Journal = UNKEPT,
-    ) -> EigenSolution:
-        """Solve `problem` for k pairs."""
-        limited: EigenSolution = self.first(problem, k, tol, rng, callback, journal)
-        if limited.converged or limited.status is Status.STOPPED:
-            return limited
-        dense = Dense()(problem, k, tol, rng)
-        return replace(dense, cost=limited.cost + dense.cost, trace=limited.trace)
-
-
-def _ranked(routes: list[Route], guesses: int = 2) -> tuple[Route, ...]:
+def ranked(routes: list[Route], guesses: int = 2) -> tuple[Route, ...]:
     """Those that fit in memory first, then by time; that of an iteration may well be longer."""
     free = SPARE * memory_at_hand()
 
@@ -86,65 +50,6 @@ def _ranked(routes: list[Route], guesses: int = 2) -> tuple[Route, ...]:
         return route.memory > free, route.seconds * (1.0 if certain else GUESS**guesses)
 
     return tuple(sorted(routes, key=key))
-
-
-# --- Pencils -----------------------------------------------------------------------------------
-
-
-def pencil_routes(problem: Pencil, k: int, profile: Profile, column: float) -> tuple[Route, ...]:
-    """Routes to k pairs of a pencil, by seconds of products of A and B with a column."""
-    d, explicit = problem.d, is_explicit(problem)
-    dense = _dense_pencil(problem, profile, 0.0 if explicit else column)
-    iterative = _iterative(problem, k, profile, column)
-    if k > d // 4 or d <= (SMALL if explicit else OPAQUE):
-        return dense, iterative
-    if d <= SMALL:
-        either = OrDense(Davidson(max_applications=2 * d))
-        reason = f"{iterative.reason}; multiplied out after {2 * d} columns"
-        seconds = min(iterative.seconds, 2 * dense.seconds)
-        memory = max(iterative.memory, dense.memory)
-        return (
-            replace(iterative, reason=reason, method=either, seconds=seconds, memory=memory),
-            dense,
-        )
-    return _ranked([iterative, dense])
-
-
-def is_explicit(problem: Pencil) -> bool:
-    """Whether the entries of A and B are known."""
-    return all(part.entries() is not None for part in problem.operators)
-
-
-def _dense_pencil(problem: Pencil, profile: Profile, column: float) -> Route:
-    d, reason = float(problem.d), "a factorisation of B and all eigenvectors"
-    explicit = is_explicit(problem)
-    seconds = (profile.decompose + 3 * profile.multiply) * d**3 + d * column
-    if not explicit:
-        reason = f"A and B multiplied out, then {reason}"
-    passes = 1.0 if explicit else d
-    return Route("dense", seconds, passes, 40 * d**2, reason, problem, Dense())
-
-
-def _iterative(problem: Pencil, k: int, profile: Profile, column: float) -> Route:
-    width = Davidson.width(k)
-    seconds = OUTER * (1 + STEPS) * width * column
-    seconds += basis_seconds(problem.d, width, STEPS, profile)
-    reason = f"about {OUTER} outer iterations of {STEPS} steps on {width} columns"
-    memory, passes = basis_memory(problem.d, width), OUTER * (1.0 + STEPS)
-    return Route("Davidson", seconds, passes, memory, reason, problem, Davidson())
-
-
-def per_column(problem: Pencil, profile: Profile) -> float:
-    """Seconds of the products of A and B with one column of a block."""
-    return sum(
-        operator.flops / 2 * (SKINNY * profile.multiply if _is_dense(operator) else profile.entry)
-        for operator in problem.operators
-    )
-
-
-def _is_dense(operator: Operator) -> bool:
-    entries = operator.entries()
-    return entries is not None and isinstance(entries.core, np.ndarray)
 
 
 def basis_seconds(d: float, width: int, steps: int, profile: Profile, outer: int = OUTER) -> float:
@@ -188,10 +93,10 @@ def moment_of(x: Rows, y: Rows, profile: Profile) -> Moment:
 def view_routes(problem: TwoView, k: int, profile: Profile, steps: int | None) -> tuple[Route, ...]:
     """Routes to k canonical pairs; `steps` of a solve where they are known."""
     if is_diagonal(problem):
-        return _ranked([_diagonal_route(problem, k, profile), _dense_route(problem, profile)])
+        return ranked([_diagonal_route(problem, k, profile), _dense_route(problem, profile)])
     direct = [_dense_route(problem, profile), *_few_rows_routes(problem, k, profile)]
     if max(problem.splits) <= SMALL:
-        return _ranked(direct)
+        return ranked(direct)
     moments = [moment_of(*pair, profile) for pair in moment_pairs(problem)]
     wanted = [worth_forming(*pair, problem.form) for pair in moment_pairs(problem)]
     alternatives = [wanted] if problem.form is not None else [wanted, [not any(wanted)] * 3]
@@ -199,7 +104,7 @@ def view_routes(problem: TwoView, k: int, profile: Profile, steps: int | None) -
     routes = [
         _davidson_route(problem, k, profile, solves, moments, formed) for formed in alternatives
     ]
-    return _ranked([*routes, *direct], guesses=2 if steps is None else 1)
+    return ranked([*routes, *direct], guesses=2 if steps is None else 1)
 
 
 def moment_pairs(problem: TwoView) -> tuple[tuple[Rows, Rows], ...]:

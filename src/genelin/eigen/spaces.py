@@ -85,11 +85,15 @@ def _put(block: Block, columns: slice, Z: Block) -> None:
 
 
 class Basis:
-    """Q with QᵀBQ = I, beside BQ, in memory that is taken once and in the precision of B."""
+    """Q with QᵀBQ = I, beside BQ, in memory that is taken once and in the precision of B.
+
+    BQ is Q itself where B is the identity.
+    """
 
     def __init__(self, B: Operator, room: int) -> None:
         self.B, self.size = B, 0
-        self._Q, self._BQ = (_room(B.shape[0], room, B.dtype) for _ in range(2))
+        self._Q = _room(B.shape[0], room, B.dtype)
+        self._BQ = self._Q if B.is_identity else _room(B.shape[0], room, B.dtype)
 
     @property
     def Q(self) -> Block:
@@ -110,7 +114,7 @@ class Basis:
         subtract_product(Z, self.Q, tall_dot(self.BQ, Z))
         new = column_norms(Z) > NEW[bytes_each]
         Z = Z if new.all() else with_columns(Z, np.flatnonzero(new))
-        BZ = self.B @ Z
+        BZ = self._product(Z)
         for _ in range(4):
             if not Z.shape[1]:
                 break
@@ -119,23 +123,33 @@ class Basis:
             largest = np.abs(overlap).max(initial=0.0)
             if largest > ORTHOGONAL[bytes_each]:
                 subtract_product(Z, self.Q, overlap)
-                subtract_product(BZ, self.BQ, overlap)
+                if BZ is not Z:
+                    subtract_product(BZ, self.BQ, overlap)
             if largest > 1e-3 or weakest < 1e-4:
-                BZ = self.B @ Z
+                BZ = self._product(Z)
             if weakest > 0.1 and largest < NEARLY[bytes_each]:
                 break
         Z, BZ = Z[:, : self._Q.shape[1] - self.size], BZ[:, : self._Q.shape[1] - self.size]
         added = slice(self.size, self.size + Z.shape[1])
         _put(self._Q, added, Z)
-        _put(self._BQ, added, BZ)
+        if not self.B.is_identity:
+            _put(self._BQ, added, BZ)
         self.size = added.stop
         return Z
 
     def rotate(self, U: Block) -> None:
         """Q ← QU for orthonormal columns U."""
-        for block in (self._Q, self._BQ):
+        for block in (self._Q,) if self.B.is_identity else (self._Q, self._BQ):
             tall_times(block[:, : self.size], U, out=block[:, : U.shape[1]])
         self.size = U.shape[1]
+
+    def times(self, U: Block) -> tuple[Block, Block]:
+        """QU and BQU."""
+        W = tall_times(self.Q, U)
+        return W, W if self.B.is_identity else tall_times(self.BQ, U)
+
+    def _product(self, Z: Block) -> Block:
+        return Z if self.B.is_identity else self.B @ Z
 
 
 class SearchSpace:
@@ -169,9 +183,8 @@ class SearchSpace:
         """The best pairs."""
         theta, U = self._rotation()
         U = U[:, :count]
-        blocks = self._basis.Q, self._AQ[:, : self.size], self._basis.BQ
-        products = Products(*(tall_times(block, U) for block in blocks))
-        return RitzBasis(products, theta[:count])
+        W, BW = self._basis.times(U)
+        return RitzBasis(Products(W, tall_times(self._AQ[:, : self.size], U), BW), theta[:count])
 
     def restart(self, count: int) -> None:
         """Keep the best pairs only."""

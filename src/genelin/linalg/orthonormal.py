@@ -61,8 +61,8 @@ def orthonormalise(
 def sweep(Z: Block, BZ: Block, drop: float = 0.0) -> tuple[Block, Block, float]:
     """One pass: W, BW and the smallest eigenvalue of the scaled Gram matrix that was kept.
 
-    Blocks may be in single precision: negative curvature is rounding then, and tells its size;
-    what is not well above it goes.
+    BZ is Z itself where B is the identity. Blocks may be in single precision: negative curvature
+    is rounding then, and tells its size; what is not well above it goes.
     """
     eps, squares = float(np.finfo(Z.dtype).eps), column_dots(Z, BZ)
     exact = eps <= EPS
@@ -78,7 +78,8 @@ def sweep(Z: Block, BZ: Block, drop: float = 0.0) -> tuple[Block, Block, float]:
     kept = weights > max(noise, drop * weights[-1])
     T = scale[:, None] * U[:, kept] / np.sqrt(weights[kept])
     weakest = float(weights[kept][0]) if kept.any() else 1.0
-    return tall_times(Z, T), tall_times(BZ, T), weakest
+    W = tall_times(Z, T)
+    return W, W if BZ is Z else tall_times(BZ, T), weakest
 
 
 def _fill(W: Block, BW: Block, B: Any, spare: Block, missing: int) -> tuple[Block, Block]:

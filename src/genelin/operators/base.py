@@ -64,6 +64,7 @@ class Operator(ABC):
       from some of them;
     - `lowered()`: the same operator in single precision where that is cheaper, or None;
     - `pencil_product(B)`: θB − A in one sweep, where that is cheaper than both products, or None;
+    - `is_identity`: whether products are what they are products with, so that none is needed;
     - `flops` per column and `reads`, stored numbers read per application: its cost.
 
     Examples
@@ -76,6 +77,7 @@ class Operator(ABC):
     """
 
     dtype: np.dtype[Any] = np.dtype(np.float64)
+    is_identity: bool = False
     flops: float = 0.0
     reads: float = 0.0
     lambda_min_bound: float = 0.0

@@ -98,7 +98,7 @@ class Identity(Operator):
     [1.0, 2.0]
     """
 
-    lambda_min_bound = 1.0
+    lambda_min_bound, is_identity = 1.0, True
 
     def __init__(self, d: int) -> None:
         super().__init__((d, d))

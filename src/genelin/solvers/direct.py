@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigvalsh
-from scipy.sparse.linalg import splu
 
 from genelin.errors import not_positive_definite
 from genelin.linalg import range_basis, unit_diagonal
@@ -17,6 +16,7 @@ from genelin.linalg.columns import EPS, Block, Vector
 from genelin.operators import Operator
 from genelin.results import LinearSolution
 from genelin.solvers.base import LinearSolver
+from genelin.solvers.factors import factored, is_diagonal_matrix
 
 __all__ = ["Direct", "invert"]
 
@@ -80,25 +80,16 @@ def invert(M: Any) -> Solve:
     if not sparse.issparse(M):
         return _invert_dense(M)
     diagonal = M.diagonal()
-    if M.count_nonzero() == np.count_nonzero(diagonal):
+    if is_diagonal_matrix(M):
         return _invert_diagonal(diagonal)
     if np.any(diagonal <= 0):
         raise not_positive_definite(f"diagonal entry {int(np.argmin(diagonal))} is not positive")
-    try:
-        factor = splu(
-            M.tocsc(),
-            permc_spec="MMD_AT_PLUS_A",
-            diag_pivot_thresh=0.0,
-            options={"SymmetricMode": True},
-        )
-    except RuntimeError as error:
-        if "singular" not in str(error):
-            raise
-        raise not_positive_definite("a pivot of its factorisation is zero") from None
-    if np.any(factor.U.diagonal() <= 0):  # all pivots of a positive definite matrix are positive
+    factors = factored(M)
+    if factors is None:
+        raise not_positive_definite("a pivot of its factorisation is zero")
+    if np.any(factors.pivots <= 0):  # all pivots of a positive definite matrix are positive
         raise not_positive_definite("a pivot of its factorisation is not positive")
-    solve: Solve = factor.solve
-    return solve
+    return factors.solve
 
 
 def _invert_diagonal(diagonal: Vector) -> Solve:

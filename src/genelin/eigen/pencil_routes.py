@@ -1,0 +1,137 @@
+"""Every route to k pairs of a pencil, by the speeds of a machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from genelin.eigen.davidson import Davidson
+from genelin.eigen.dense import Dense
+from genelin.eigen.iteration import Callback
+from genelin.eigen.machine import Profile
+from genelin.eigen.plan import Route
+from genelin.eigen.routes import OUTER, SKINNY, STEPS, basis_memory, basis_seconds, ranked
+from genelin.eigen.shift_invert import GUARDS, ShiftInvert, crowded, one_sided, sparse_core
+from genelin.io.checkpoint import UNKEPT, Journal
+from genelin.operators import Operator
+from genelin.problems import SMALL, Pencil
+from genelin.results import EigenSolution, Status
+from genelin.solvers.factors import foreseen_fill
+
+__all__ = ["OrDense", "is_explicit", "pencil_routes", "per_column"]
+
+OPAQUE = 256  # size up to which operators without entries are multiplied out at once
+CROWDED = 20.0  # how much longer an iteration takes at an end where values crowd, at least
+SOLVES = 5  # with factors, for every pair
+STORED = 40.0  # bytes for an entry of factors, while they are found
+
+
+@dataclass(frozen=True)
+class OrDense:
+    """An iteration with a budget, and the dense solution once that is spent.
+
+    To multiply out operators of size d takes 2d columns: an iteration that has taken as many
+    without an answer has at most doubled the cost.
+    """
+
+    first: Any
+
+    def __call__(
+        self,
+        problem: Pencil,
+        k: int,
+        tol: float = 1e-8,
+        rng: np.random.Generator | int | None = 0,
+        callback: Callback | None = None,
+        journal: Journal = UNKEPT,
+    ) -> EigenSolution:
+        """Solve `problem` for k pairs."""
+        limited: EigenSolution = self.first(problem, k, tol, rng, callback, journal)
+        if limited.converged or limited.status is Status.STOPPED:
+            return limited
+        dense = Dense()(problem, k, tol, rng)
+        return replace(dense, cost=limited.cost + dense.cost, trace=limited.trace)
+
+
+def pencil_routes(problem: Pencil, k: int, profile: Profile, column: float) -> tuple[Route, ...]:
+    """Routes to k pairs of a pencil, by seconds of products of A and B with a column."""
+    d, explicit = problem.d, is_explicit(problem)
+    dense = _dense_pencil(problem, k, profile, 0.0 if explicit else column)
+    iterative = _iterative(problem, k, profile, column)
+    if k > d // 4 or d <= (SMALL if explicit else OPAQUE):
+        return dense, iterative
+    if d <= SMALL:
+        either = OrDense(Davidson(max_applications=2 * d))
+        reason = f"{iterative.reason}; multiplied out after {2 * d} columns"
+        seconds = min(iterative.seconds, 2 * dense.seconds)
+        memory = max(iterative.memory, dense.memory)
+        return (
+            replace(iterative, reason=reason, method=either, seconds=seconds, memory=memory),
+            dense,
+        )
+    return ranked([*_crowded(problem, k, profile, iterative), dense])
+
+
+def is_explicit(problem: Pencil) -> bool:
+    """Whether the entries of A and B are known."""
+    return all(part.entries() is not None for part in problem.operators)
+
+
+def _dense_pencil(problem: Pencil, k: int, profile: Profile, column: float) -> Route:
+    d, reason = float(problem.d), "a factorisation of B, and a reduction to three diagonals"
+    explicit = is_explicit(problem)
+    seconds = (profile.reduce + profile.multiply) * d**3 + d * column
+    if 4 * k > problem.d:
+        seconds, reason = seconds + profile.decompose * d**3, f"{reason} with all their vectors"
+    if not explicit:
+        reason = f"A and B multiplied out, then {reason}"
+    passes = 1.0 if explicit else d
+    return Route("dense", seconds, passes, 40 * d**2, reason, problem, Dense())
+
+
+def _crowded(problem: Pencil, k: int, profile: Profile, iterative: Route) -> list[Route]:
+    """The iteration, or what it takes at an end where values crowd, beside factors of A − σB."""
+    explicit = all(sparse_core(operator) is not None for operator in problem.operators)
+    if problem.which == "LM" or not explicit:
+        return [iterative]
+    A, B = one_sided(problem)
+    if not crowded(A, B):
+        return [iterative]
+    fill, entry, count = foreseen_fill(abs(A) + abs(B)), profile.entry, k + GUARDS
+    seconds = fill.factoring(entry) + SOLVES * count * fill.solving(entry)
+    seconds += iterative.seconds / OUTER  # to check what was found
+    reason = f"values crowd at this end: factors of about {fill.entries:.1g} entries spread them"
+    memory = STORED * fill.entries + basis_memory(problem.d, Davidson.width(k))
+    solves = float(SOLVES * count)
+    inverted = Route("shift and invert", seconds, solves, memory, reason, problem, ShiftInvert())
+    longer = replace(
+        iterative,
+        seconds=CROWDED * iterative.seconds,
+        passes=CROWDED * iterative.passes,
+        reason=f"{iterative.reason}, and many more where values crowd",
+    )
+    return [inverted, longer]
+
+
+def _iterative(problem: Pencil, k: int, profile: Profile, column: float) -> Route:
+    width = Davidson.width(k)
+    seconds = OUTER * (1 + STEPS) * width * column
+    seconds += basis_seconds(problem.d, width, STEPS, profile)
+    reason = f"about {OUTER} outer iterations of {STEPS} steps on {width} columns"
+    memory, passes = basis_memory(problem.d, width), OUTER * (1.0 + STEPS)
+    return Route("Davidson", seconds, passes, memory, reason, problem, Davidson())
+
+
+def per_column(problem: Pencil, profile: Profile) -> float:
+    """Seconds of the products of A and B with one column of a block."""
+    return sum(
+        operator.flops / 2 * (SKINNY * profile.multiply if _is_dense(operator) else profile.entry)
+        for operator in problem.operators
+    )
+
+
+def _is_dense(operator: Operator) -> bool:
+    entries = operator.entries()
+    return entries is not None and isinstance(entries.core, np.ndarray)
