@@ -212,6 +212,16 @@ def mesh(side: int, which: str, hidden: str = "") -> Pencil:
     return Pencil(*inputs.mesh_pencil(side), k=10, which=which, hidden=hidden)
 
 
+def modes(side: int) -> Pencil:
+    """The slowest vibrations of a square."""
+    return Pencil(*inputs.square_modes(side), k=10, which="SA")
+
+
+def dense(d: int, which: str) -> Pencil:
+    """A pencil of dense matrices."""
+    return Pencil(*inputs.dense_pencil(d), k=10, which=which)
+
+
 def hard(d: int, kappa: float = 1e8, gap: float = 1e-3) -> Pencil:
     """Ill-conditioned with a small gap, given as products only."""
     return Pencil(*inputs.hard_pencil(d, kappa, gap), k=5, which="LM", hidden="AB")
@@ -262,6 +272,11 @@ def cases() -> list[Case]:
         sides = (partial(mesh, side, which, "B") for side in (316, 100))
         name, tiny = f"pencil_operator {which}", partial(MESH, which, "B")
         listed += [Case("pencil_operator", name, *sides, tiny, PRODUCTS)]
+    sizes = partial(modes, 316), partial(modes, 100), partial(modes, 50)
+    listed += [Case("modes", "modes", *sizes, ("eigsh, shift-invert", "lobpcg", "PRIMME"))]
+    for which, peers in (("LM", ("eigh",)), ("LA", ("eigh", "eigh, subset"))):
+        sizes = partial(dense, 2000, which), partial(dense, 500, which), partial(dense, 100, which)
+        listed += [Case("dense_pencil", f"dense pencil {which}", *sizes, peers)]
     easy = partial(hard, 300, 1e2, 1e-1)
     sizes = partial(hard, 2000), partial(hard, 400, 1e4, 1e-2)
     listed += [Case("hard", "hard", *sizes, easy, (*PRODUCTS, "PRIMME, block"))]

@@ -75,6 +75,22 @@ def mesh_pencil(side: int, seed: int = 0) -> tuple[Any, Any]:
     return datasets.mesh_pencil(side, rng=seed)
 
 
+def square_modes(side: int) -> tuple[Any, Any]:
+    """Stiffness and mass of bilinear elements on a square, side² nodes within a fixed border."""
+    K, M = (
+        sparse.diags_array(values, offsets=[-1, 0, 1], shape=(side, side))
+        for values in ([-1.0, 2.0, -1.0], [1 / 6, 4 / 6, 1 / 6])
+    )
+    return (sparse.kron(K, M) + sparse.kron(M, K)).tocsr(), sparse.kron(M, M).tocsr()
+
+
+def dense_pencil(d: int, seed: int = 0) -> tuple[Any, Any]:
+    """A random symmetric A, and the covariance of few more rows than columns."""
+    rng = np.random.default_rng(seed)
+    A, rows = rng.standard_normal((d, d)), rng.standard_normal((d + 50, d))
+    return A + A.T, rows.T @ rows / d + 0.1 * np.eye(d)
+
+
 def hard_pencil(
     d: int, kappa: float = 1e8, gap: float = 1e-3, k: int = 5, seed: int = 0
 ) -> tuple[Any, Any]:

@@ -106,14 +106,15 @@ def _jacobi(A: Any, B: Any) -> tuple[Any, Any, Any]:
 
 
 def _lead(values: Any, which: str, k: int) -> Any:
-    return np.argsort(-np.abs(values) if which == "LM" else -values)[:k]
+    sizes = {"LM": np.abs(values), "LA": values, "SA": -values}[which]
+    return np.argsort(-sizes)[:k]
 
 
 def lobpcg(A: Any, B: Any, k: int, which: str, tol: float) -> Any:
     """SciPy's lobpcg; for the largest magnitude at both ends. A few steps tell the scale first."""
     A, B, scale = _jacobi(A, B)
     start = _start(A.shape[0], k)
-    ends = (True, False) if which == "LM" else (True,)
+    ends = {"LM": (True, False), "LA": (True,), "SA": (False,)}[which]
     found = [splinalg.lobpcg(A, start, B=B, largest=end, maxiter=20) for end in ends]
     size = max(np.abs(values).max() for values, _ in found)
     found = [
@@ -146,6 +147,22 @@ def eigsh_cg(A: Any, B: Any, k: int, which: str, tol: float) -> Any:
     inverse = splinalg.LinearOperator(B.shape, matvec=solve, dtype=float)
     V = splinalg.eigsh(A, k, M=B, Minv=inverse, which=which, tol=tol, v0=_start(A.shape[0]))[1]
     return scale[:, None] * V
+
+
+def eigsh_inverted(A: Any, B: Any, k: int, which: str, tol: float) -> Any:
+    """ARPACK around zero, for the smallest values of a definite A; SciPy factors A by itself."""
+    return splinalg.eigsh(A, k, M=B, sigma=0.0, tol=tol, v0=_start(A.shape[0]))[1]
+
+
+def eigh_all(A: Any, B: Any, k: int, which: str, tol: float) -> Any:
+    """LAPACK: all vectors, the best of them."""
+    values, V = linalg.eigh(A, B)
+    return V[:, _lead(values, which, k)]
+
+
+def eigh_some(A: Any, B: Any, k: int, which: str, tol: float) -> Any:
+    """LAPACK: the vectors of the k largest values only."""
+    return linalg.eigh(A, B, subset_by_index=[len(A) - k, len(A) - 1])[1]
 
 
 def primme(A: Any, B: Any, k: int, which: str, tol: float, block: int = 0) -> Any:
@@ -249,6 +266,9 @@ PENCIL: dict[str, Callable[..., Any]] = {
     "lobpcg": lobpcg,
     "eigsh + splu": eigsh_splu,
     "eigsh + CG": eigsh_cg,
+    "eigsh, shift-invert": eigsh_inverted,
+    "eigh": eigh_all,
+    "eigh, subset": eigh_some,
     "PRIMME": primme,
     "PRIMME, block": primme_block,
 }

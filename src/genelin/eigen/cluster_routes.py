@@ -149,6 +149,7 @@ def _on_cores(profile: Profile, cores: int) -> Profile:
         entry=profile.entry * kernels / cores,
         form=profile.form / cores,
         touch=profile.touch / busy,
+        factor=profile.factor,
         threads=cores,
         blas_threads=cores,
     )

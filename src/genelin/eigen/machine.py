@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_info
 
 from genelin.linalg import leading_pairs
 from genelin.operators.memory import memory_at_hand
+from genelin.solvers.factors import factored, foreseen_fill
 
 __all__ = ["STOCK", "Profile", "measured", "memory_at_hand", "seconds_of"]
 
@@ -32,6 +33,7 @@ class Profile:
     entry : a stored entry of a sparse matrix and a column, in a plain product.
     form : a multiplication in forming a sparse XᵀX.
     touch : a byte of memory that is written.
+    factor : an entry of sparse factors, to find it.
     threads, blas_threads : of compiled kernels and of BLAS, with which this was measured.
     """
 
@@ -42,11 +44,13 @@ class Profile:
     entry: float
     form: float
     touch: float
+    factor: float
     threads: int = 1
     blas_threads: int = 1
 
 
-STOCK = Profile(4e-11, 5e-10, 5e-11, 1.2e-9, 5e-10, 1e-8, 2e-10, 2, 2)  # two cores of a server
+# Two cores of a server.
+STOCK = Profile(4e-11, 5e-10, 5e-11, 1.2e-9, 5e-10, 1e-8, 2e-10, 1e-7, 2, 2)
 
 
 @cache
@@ -61,7 +65,7 @@ def measured() -> Profile:
     rng = np.random.default_rng(0)
     M, S = rng.standard_normal((2, 768, 768))
     X, V = _rows(rng, n=60_000, d=30_000), rng.standard_normal((30_000, 24)).astype(np.float32)
-    square = X.T @ X
+    square, mesh = X.T @ X, _mesh(side=100)
     return Profile(
         multiply=seconds_of(lambda: M @ S) / M.shape[0] ** 3,
         decompose=seconds_of(lambda: eigh(S + S.T)) / S.shape[0] ** 3,
@@ -70,6 +74,7 @@ def measured() -> Profile:
         entry=seconds_of(lambda: _product(square, V)) / (square.nnz * V.shape[1]),
         form=seconds_of(lambda: X.T @ X) / float(np.square(np.diff(X.indptr)).sum()),
         touch=seconds_of(lambda: np.ones(2**22)) / 2**25,
+        factor=seconds_of(lambda: factored(mesh)) / foreseen_fill(mesh).factoring(1.0),
         threads=_kernel_threads(),
         blas_threads=max(
             (lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"),
@@ -84,6 +89,12 @@ def _rows(rng: np.random.Generator, n: int, d: int, nonzeros: int = 6) -> Any:
     values = np.ones(n * nonzeros, dtype=np.float32)
     indptr = np.arange(0, n * nonzeros + 1, nonzeros, dtype=np.int32)
     return sparse.csr_array((values, columns.ravel(), indptr), shape=(n, d))
+
+
+def _mesh(side: int) -> Any:
+    """Neighbours on a square."""
+    line = sparse.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(side, side))
+    return sparse.kronsum(line, line, format="csr")
 
 
 def _sweep(X: Any, V: Any) -> Any:

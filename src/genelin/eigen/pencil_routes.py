@@ -25,6 +25,7 @@ __all__ = ["OrDense", "is_explicit", "pencil_routes", "per_column"]
 OPAQUE = 256  # size up to which operators without entries are multiplied out at once
 CROWDED = 20.0  # how much longer an iteration takes at an end where values crowd, at least
 SOLVES = 5  # with factors, for every pair
+CHECKING = 3.0  # outer iterations whose time it takes to check what was found with them
 STORED = 40.0  # bytes for an entry of factors, while they are found
 
 
@@ -99,9 +100,9 @@ def _crowded(problem: Pencil, k: int, profile: Profile, iterative: Route) -> lis
     A, B = one_sided(problem)
     if not crowded(A, B):
         return [iterative]
-    fill, entry, count = foreseen_fill(abs(A) + abs(B)), profile.entry, k + GUARDS
-    seconds = fill.factoring(entry) + SOLVES * count * fill.solving(entry)
-    seconds += iterative.seconds / OUTER  # to check what was found
+    fill, count = foreseen_fill(abs(A) + abs(B)), k + GUARDS
+    seconds = fill.factoring(profile.factor) + SOLVES * count * fill.solving(profile.factor)
+    seconds += CHECKING * iterative.seconds / OUTER
     reason = f"values crowd at this end: factors of about {fill.entries:.1g} entries spread them"
     memory = STORED * fill.entries + basis_memory(problem.d, Davidson.width(k))
     solves = float(SOLVES * count)

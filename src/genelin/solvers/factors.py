@@ -17,8 +17,8 @@ __all__ = ["Fill", "SymmetricFactors", "factored", "foreseen_fill", "is_diagonal
 
 SEPARATED = 20.0  # entries of factors for every square of a separator's size
 LEVELS = 3.0  # and for every row and level of a nested dissection
-SLOW = 200.0  # products with an entry that it takes to find one of the factors
-AGAIN = 7.0  # the same, to solve with it once
+LONG = 200.0  # entries of a column of which each takes twice as long to find
+AGAIN = 0.035  # of the time in which an entry is found, to solve with it once
 
 
 @dataclass(frozen=True)
@@ -95,12 +95,12 @@ class Fill:
     size: int
 
     def factoring(self, entry: float) -> float:
-        """Seconds to find them, by those of a product with one entry; long columns take longer."""
-        return entry * self.entries * (SLOW + self.entries / self.size)
+        """Seconds to find them, by those for an entry of short columns."""
+        return entry * self.entries * (1.0 + self.entries / (LONG * self.size))
 
     def solving(self, entry: float) -> float:
-        """Seconds to solve with them for one column."""
-        return entry * self.entries * AGAIN
+        """Seconds to solve with them for one column, by the same measure."""
+        return AGAIN * entry * self.entries
 
 
 def foreseen_fill(M: Any) -> Fill:
@@ -128,6 +128,6 @@ def foreseen_fill(M: Any) -> Fill:
     np.minimum.at(first, rows, place[M.indices])
     envelope = float((np.arange(d) - first).sum())
     width = max(envelope / d, 1.0)
-    dissected = SEPARATED * width**2 + LEVELS * d * np.log2(width)
+    dissected = SEPARATED * width**2 + LEVELS * d * float(np.log2(width))
     within = float(sparse.tril(M, -1).nnz)
     return Fill(d + max(min(envelope, dissected), within), d)
