@@ -303,7 +303,11 @@ def worth_forming(x: Rows, y: Rows, form: bool | None) -> bool:
     return bool(x.n >= max(x.d, y.d) and max(x.d, y.d) <= 2 * SMALL)
 
 
-def estimated_entries(x: Rows, y: Rows, sample: int = 20_000) -> float:
+SAMPLED = 2_000, 20_000  # rows of a sample, at least and at most
+PAIRS = 4e6  # pairs of entries in it
+
+
+def estimated_entries(x: Rows, y: Rows) -> float:
     """About how many nonzeros XᵀY has, from random rows; too many rather than too few.
 
     Pairs of features repeat the more, the more rows there are: what two samples show of that is
@@ -318,13 +322,15 @@ def estimated_entries(x: Rows, y: Rows, sample: int = 20_000) -> float:
     9.0
     """
     if y not in x.entries_with:
-        x.entries_with[y] = _estimate(x, y, sample)
+        x.entries_with[y] = _estimate(x, y)
     return x.entries_with[y]
 
 
-def _estimate(x: Rows, y: Rows, sample: int) -> float:
+def _estimate(x: Rows, y: Rows) -> float:
     if x.single and y.single:
         return float(x.d if y is x else min(x.stored, y.stored))
+    fewest, most = SAMPLED
+    sample = int(np.clip(PAIRS * x.n / max(x.pairs_with(y), 1.0), fewest, most))
     chosen = np.arange(x.n)
     if x.n > sample:
         chosen = np.unique(np.random.default_rng(0).integers(0, x.n, sample))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
-from scipy.linalg import LinAlgError, eigh, lapack, solve_triangular, svd
+from scipy.linalg import eigh, lapack, solve_triangular, svd
 
 from genelin.eigen.basis import ROUNDING, magnitudes
 from genelin.eigen.ccalin import canonical_solution
@@ -77,15 +77,17 @@ class Dense:
 def _dense_pencil(problem: Pencil, k: int, tol: float) -> EigenSolution:
     meter = Meter(problem.data_size)
     A, B = (_entries(operator) for operator in meter.metered(problem).operators)
-    L, scale = _factor(B)
-    scaled = (scale[:, None] * A * scale).T  # columns lie together, as LAPACK likes it
-    M = lapack.dsygst(scaled, L, lower=1, overwrite_a=1)[0]  # L⁻¹AL⁻ᵀ, its lower triangle
+    white = _factored(B)
+    if white is None:
+        rank = range_basis(B)[0].shape[1]
+        raise not_positive_definite(f"its numerical rank is {rank} of {problem.d}")
+    scaled = (white.scale[:, None] * A * white.scale).T  # columns lie together, for LAPACK
+    M = lapack.dsygst(scaled, white.L, lower=1, overwrite_a=1)[0]  # L⁻¹AL⁻ᵀ, its lower triangle
     values, U = leading_pairs(M, k, problem.which)
     meter.counter.flops += (11.0 if 4 * k > problem.d else 4.0) * problem.d**3
     top, sizes = values[:k], magnitudes(values, problem.which)
-    W = scale[:, None] * solve_triangular(L, U, lower=True, trans="T", check_finite=False)
-    rest = scale[:, None] * (A @ W - (B @ W) * top)
-    residuals = column_norms(solve_triangular(L, rest, lower=True, check_finite=False))
+    W = white.lifted(U)
+    residuals = column_norms(white.whitened(A @ W - (B @ W) * top))
     gap = float(sizes[k - 1] - sizes[k]) if k < problem.d else np.inf
     return EigenSolution(
         residuals=residuals,
@@ -105,13 +107,13 @@ def _dense_cca(problem: TwoView, k: int, tol: float) -> CCASolution:
     (S_x, S_y), S_xy = (gram.entries().dense() for gram in grams), cross.dense()
     meter.counter.passes += 2.0  # the covariances and the cross-covariance
     meter.counter.flops += sum(part.setup_flops for part in (*grams, cross))
-    x_white, y_white = whitened_by(S_x), whitened_by(S_y)
+    x, y = _whitening(S_x), _whitening(S_y)
     (d1, d2), counter = S_xy.shape, meter.counter
-    counter.flops += d1**3 + d2**3 + 2 * d1 * d2 * (d1 + d2)  # whitening
-    U, sigma, V = top_singular(x_white.T @ S_xy @ y_white, k, counter)
-    Phi, Psi, top = x_white @ U[:, :k], y_white @ V[:, :k], sigma[:k]
-    x_rest = column_norms(x_white.T @ (S_xy @ Psi - (S_x @ Phi) * top))
-    y_rest = column_norms(y_white.T @ (S_xy.T @ Phi - (S_y @ Psi) * top))
+    counter.flops += (d1**3 + d2**3) / 3 + d1 * d2 * (d1 + d2)  # whitening
+    U, sigma, V = top_singular(x.whitened(y.whitened(S_xy.T).T), k, counter)
+    Phi, Psi, top = x.lifted(U[:, :k]), y.lifted(V[:, :k]), sigma[:k]
+    x_rest = column_norms(x.whitened(S_xy @ Psi - (S_x @ Phi) * top))
+    y_rest = column_norms(y.whitened(S_xy.T @ Phi - (S_y @ Psi) * top))
     return decomposed(problem, (sigma, Phi, Psi), (x_rest, y_rest), tol, meter)
 
 
@@ -169,33 +171,61 @@ def _entries(operator: Operator) -> Block:
     return operator @ np.eye(operator.shape[0]) if entries is None else entries.dense()
 
 
-def _factor(B: Block) -> tuple[Block, Vector]:
-    """L and D with LLᵀ = DBD, which has ones on its diagonal."""
+@dataclass(frozen=True)
+class _ByFactor:
+    """T = DL⁻ᵀ for LLᵀ = DSD, which has ones on its diagonal: TᵀST = I."""
+
+    L: Block
+    scale: Vector
+
+    def whitened(self, M: Block) -> Block:
+        """TᵀM."""
+        scaled = self.scale[:, None] * M
+        return np.asarray(solve_triangular(self.L, scaled, lower=True, check_finite=False))
+
+    def lifted(self, U: Block) -> Block:
+        """TU."""
+        solved = solve_triangular(self.L, U, lower=True, trans="T", check_finite=False)
+        return np.asarray(self.scale[:, None] * solved)
+
+
+@dataclass(frozen=True)
+class _OnRange:
+    """T of fewer columns, which span the range of a singular S: TᵀST = I."""
+
+    T: Block
+
+    def whitened(self, M: Block) -> Block:
+        """TᵀM."""
+        return self.T.T @ M
+
+    def lifted(self, U: Block) -> Block:
+        """TU."""
+        return self.T @ U
+
+
+def _factored(B: Block) -> _ByFactor | None:
+    """By Cholesky; None where B is singular, or a pivot of it is at the level of rounding."""
     scaled, scale = unit_diagonal(B)
-    L, failed = lapack.dpotrf(scaled.T, lower=1, overwrite_a=1)
-    if failed or _decided_by_rounding(L):
-        rank = range_basis(B)[0].shape[1]
-        raise not_positive_definite(f"its numerical rank is {rank} of {len(B)}")
-    return L, scale
+    L, failed = lapack.dpotrf(scaled.T, lower=1, overwrite_a=1)  # columns lie together
+    if failed or np.diagonal(L).min() <= np.sqrt(10 * EPS):
+        return None
+    return _ByFactor(L, scale)
 
 
-def _decided_by_rounding(L: Any) -> bool:
-    """Whether a pivot of a matrix with ones on its diagonal is at the level of rounding."""
-    return bool(np.diagonal(L).min() <= np.sqrt(10 * EPS))
+def _whitening(S: Block) -> _ByFactor | _OnRange:
+    """By the Cholesky factor of the scaled matrix, or on its range if it is singular."""
+    factored = _factored(S)
+    if factored is not None:
+        return factored
+    Q, weights = range_basis(S)
+    return _OnRange(Q / np.sqrt(weights))
 
 
-def whitened_by(B: Block) -> Block:
-    """T with TᵀBT = I: inverse Cholesky factor of the Jacobi-scaled B, or its range if singular."""
-    scaled, scale = unit_diagonal(B)
-    try:
-        L = np.linalg.cholesky(scaled)  # by the BLAS whose threads are awake from the products
-        if not _decided_by_rounding(L):
-            inverse: Block = solve_triangular(L, np.diag(scale), lower=True, check_finite=False)
-            return inverse.T
-    except LinAlgError:
-        pass
-    Q, weights = range_basis(B)
-    return Q / np.sqrt(weights)
+def whitened_by(S: Block) -> Block:
+    """T with TᵀST = I: as many columns as S has, or as its range if it is singular."""
+    whitening = _whitening(S)
+    return whitening.T if isinstance(whitening, _OnRange) else whitening.lifted(np.eye(len(S)))
 
 
 def sine_bound(residuals: Vector, gap: float, largest: float) -> float:

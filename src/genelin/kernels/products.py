@@ -33,7 +33,7 @@ __all__ = [
     "times",
 ]
 
-MOST_MOMENTS = 2**24  # numbers of all moments where every thread has its own: 128 MB
+MOST_MOMENTS = 2**26  # numbers of all moments where every thread has its own: 512 MB
 READ = 2**16  # rows that are at hand when the next columns have their turn, and read once so
 WORTH_MOVING = 8  # entries to a row of a block that is laid out anew for them
 MOST_MOVED = 2**28  # bytes of blocks that are laid out anew

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 MOMENT_BLOCK = 2**22  # numbers of dense rows whose moment is one product: 32 MB
-MOST_DENSE = 2**21  # entries of a moment of sparse rows that is added up as a dense one
+MOST_DENSE = 2**25  # entries of a moment of sparse rows that is added up as a dense one
 MOST_MOMENTS = 2**24  # numbers of all moments where every thread has its own: 128 MB
 
 
@@ -165,7 +165,7 @@ class SparseMoment(Task):
         if _is_small(part.x, part.other):
             from genelin.kernels import dense_moment
 
-            return (sparse.csr_array(dense_moment(part.x, part.other, part.weights)),)
+            return (_by_rows(dense_moment(part.x, part.other, part.weights)),)
         X = part.x.astype(np.float64, copy=False)
         if part.weights is not None:
             by_entry = np.repeat(part.weights, np.diff(X.indptr))
@@ -173,8 +173,18 @@ class SparseMoment(Task):
         return ((X.T @ part.other).tocsr(),)
 
 
+def _by_rows(M: Block) -> Any:
+    """A dense matrix as CSR; one of which most entries are not zero keeps those that are."""
+    if 2 * np.count_nonzero(M) < M.size:
+        return sparse.csr_array(M)
+    rows, columns = M.shape
+    places = np.tile(np.arange(columns, dtype=np.int32), rows)
+    starts = np.arange(0, M.size + 1, columns, dtype=np.int32)
+    return sparse.csr_array((M.ravel(), places, starts), shape=M.shape)
+
+
 def _is_small(X: Any, Y: Any) -> bool:
-    """Whether XᵀY has room near the processor, and about every entry of it has a term."""
+    """Whether XᵀY has room as a dense matrix, and about every entry of it has a term."""
     size, pairs = X.shape[1] * Y.shape[1], np.diff(X.indptr) @ np.diff(Y.indptr)
     return bool(X.format == Y.format == "csr" and size <= min(MOST_DENSE, pairs))
 
