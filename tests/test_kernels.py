@@ -29,7 +29,9 @@ from genelin.operators import (
     as_operator,
 )
 from genelin.operators.parts import Part
+from genelin.operators.rows import Rows
 from genelin.operators.tasks import SparseMoment
+from genelin.problems import estimated_entries
 from genelin.room import LINE
 from genelin.threads import _Pool, at_most, equal, one_blas_thread
 
@@ -80,6 +82,22 @@ def test_small_moments_of_many_sparse_rows(kind: type, weighted: bool) -> None:
     assert small.shape == (60, 30)
     assert small.dtype == large.dtype == np.float64
     np.testing.assert_allclose(small.toarray(), large[:60].toarray(), rtol=1e-11, atol=1e-9)
+
+
+@pytest.mark.parametrize("groups", [1, 10])
+def test_moments_of_long_rows_keep_zeros_only_where_they_are_few(groups: int) -> None:
+    """Rows have features of one group each, so that others never meet."""
+    n, d, m = 20_000, 200, 20
+    rng = np.random.default_rng(0)
+    inside = rng.integers(0, d // groups, (n, m))
+    columns = inside + (d // groups) * rng.integers(0, groups, (n, 1))
+    X = sparse.csr_array((rng.random(n * m), columns.ravel(), np.arange(0, n * m + 1, m)), (n, d))
+    X.sum_duplicates()
+    (moment,) = SparseMoment()(Part(0, X))
+    expected = (X.T @ X).tocsr()
+    np.testing.assert_allclose(moment.toarray(), expected.toarray(), rtol=1e-11, atol=1e-9)
+    assert moment.nnz == expected.nnz == d * d // groups
+    assert 0.8 <= estimated_entries(Rows(X), Rows(X)) / expected.nnz <= 1.5
 
 
 def test_rows_whose_arrays_are_not_contiguous() -> None:
