@@ -75,8 +75,8 @@ class Cost:
     flops : two for every stored entry and column of a product (an opaque operator, a function,
         counts as zero), and for the dense work on d×k blocks 10·d·k per step of the linear solver
         and 14·d·k² per outer iteration (40·d·k² when locally optimal). Forming a covariance counts
-        its products, a dense eigenproblem 9·d³ (2·d³ for a few pairs), an SVD 14·d³, a factor with
-        its inverse d³.
+        its products, a dense eigenproblem 9·d³ (2·d³ for a few pairs), an SVD 14·d³, a dense factor
+        d³/3 and d² a column that is solved with it; a pencil becomes an eigenproblem by 2·d³.
     seconds : wall time.
 
     Examples
