@@ -118,6 +118,24 @@ def test_what_cannot_be_inverted_is_refused(A, which, words):
         top_k(A, k=2, which=which, method=ShiftInvert())
 
 
+@pytest.mark.parametrize("shift", [np.nan, np.inf, "zero"])
+def test_a_shift_is_a_finite_number(shift):
+    with pytest.raises(ValueError, match="shift="):
+        ShiftInvert(shift=shift)
+
+
+def test_many_pairs_of_both_ends_are_refused_as_few_are():
+    with pytest.raises(ValueError, match="one end"):
+        top_k(stiffness(4), k=14, which="LM", method=ShiftInvert())
+
+
+def test_a_look_at_the_spectrum_of_a_small_or_a_wrong_pencil():
+    few, identity = path(8), sparse.eye_array(8).tocsr()
+    assert crowded(few, identity)
+    assert not crowded(few + 9 * identity, identity)
+    assert beyond_the_end(few, -identity) == []
+
+
 def test_almost_all_pairs():
     solution = top_k(stiffness(4), k=14, which="SA", method=ShiftInvert())
     np.testing.assert_allclose(solution.values, modes(4)[:14], rtol=1e-7)

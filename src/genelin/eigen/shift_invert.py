@@ -61,6 +61,11 @@ class ShiftInvert:
 
     shift: float | None = None
 
+    def __post_init__(self) -> None:
+        number = isinstance(self.shift, int | float | np.number) and np.isfinite(self.shift)
+        if self.shift is not None and not number:
+            raise ValueError(f"shift={self.shift!r} must be a finite number, or None")
+
     def __call__(
         self,
         problem: Pencil,
@@ -78,8 +83,8 @@ class ShiftInvert:
             meter.carry(replace(found.cost, seconds=0.0))  # this clock has gone on
             return replace(found, cost=meter.cost())
 
-        start, many = None, 2 * (k + GUARDS) >= problem.d
-        factors = None if journal.begun or many else self._factors(problem, meter)
+        start, many, matrices = None, 2 * (k + GUARDS) >= problem.d, one_sided(problem)
+        factors = None if journal.begun or many else self._factors(problem, *matrices, meter)
         if factors is not None:
             for accuracy in (tol * FINER, 0.0):
                 start = _found(meter, problem, factors, k + GUARDS, accuracy, rng)
@@ -88,9 +93,8 @@ class ShiftInvert:
                     return found
         return run(Davidson(start=start))
 
-    def _factors(self, problem: Pencil, meter: Meter) -> SymmetricFactors | None:
-        """Those of A − σB (of σB − A), positive definite; None where no such σ is known."""
-        A, B = one_sided(problem)
+    def _factors(self, problem: Pencil, A: Any, B: Any, meter: Meter) -> SymmetricFactors | None:
+        """Those of A − σB, positive definite; None where no such σ is known."""
         if self.shift is None:
             for sigma in beyond_the_end(A, B):
                 factors = factored(A - sigma * B)
@@ -207,6 +211,8 @@ def beyond_the_end(A: Any, B: Any) -> list[float]:
     ([-2e-08, -2e-08], [])
     """
     a, b, sums = A.diagonal(), B.diagonal(), np.ravel(abs(A).sum(axis=1))
+    if b.min() <= 0:  # not positive definite, which others complain about
+        return []
     margin = NEAR * float(np.abs(a / b).max())
     candidates = [-margin] if np.all((a > 0) | (sums == 0)) and margin else []
     if is_diagonal_matrix(B) and (A - sparse.diags_array(a)).max() <= 0:
@@ -238,9 +244,10 @@ def crowded(A: Any, B: Any) -> bool:
 def _ritz_values(product: Callable[[Vector], Vector], d: int) -> Vector:
     """Those of a few steps of Lanczos from a random vector, ascending."""
     v, before = np.random.default_rng(0).standard_normal(d), np.zeros(d)
-    alpha, beta = np.zeros(SEEN), np.zeros(SEEN)
+    steps = min(SEEN, d)
+    alpha, beta = np.zeros(steps), np.zeros(steps)
     v /= np.linalg.norm(v)
-    for t in range(min(SEEN, d)):
+    for t in range(steps):
         w = product(v)
         alpha[t] = v @ w
         w -= alpha[t] * v + beta[t - 1] * before
