@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import linalg, sparse
 from scipy.sparse.linalg import aslinearoperator
 
-from genelin import Davidson, Pencil, ShiftInvert, plan_top_k, top_k
+from genelin import Davidson, Lanczos, Pencil, ShiftInvert, plan_top_k, top_k
 from genelin.eigen.planner import best_route
 from genelin.eigen.shift_invert import beyond_the_end, crowded
 from genelin.linalg import leading_pairs, order, sin_theta
@@ -176,7 +176,7 @@ def test_routes():
         assert best_route(Pencil(sign * A, B, "LM"), 5).method == Davidson()
     assert best_route(Pencil(A, B, "LA"), 5).method == Davidson()
     far = Pencil(A + 30 * identity, None, "SA")  # zero is far from the smallest value
-    assert best_route(far, 5).method == Davidson()
+    assert isinstance(best_route(far, 5).method, Lanczos)
     assert crowded(A, B)
     assert not crowded(A + 30 * identity, identity)
     assert beyond_the_end(sparse.diags_array(np.zeros(5)).tocsr(), identity[:5, :5]) == [0.0]

@@ -32,6 +32,7 @@ _HOMES = {
     "GenELin": "genelin.eigen.genelin",
     "GenELinK": "genelin.eigen.genelink",
     "GeneralizedEigen": "genelin.estimators.generalized",
+    "Lanczos": "genelin.eigen.lanczos",
     "LinearSolution": "genelin.results",
     "LoadingsDisplay": "genelin.estimators.displays",
     "NotPositiveDefiniteError": "genelin.errors",
@@ -84,6 +85,7 @@ __all__ = [
     "GenELin",
     "GenELinK",
     "GeneralizedEigen",
+    "Lanczos",
     "LinearSolution",
     "LoadingsDisplay",
     "NotPositiveDefiniteError",
@@ -127,6 +129,7 @@ if TYPE_CHECKING:
     from genelin.eigen.few_rows import FewRows
     from genelin.eigen.genelin import GenELin
     from genelin.eigen.genelink import GenELinK
+    from genelin.eigen.lanczos import Lanczos
     from genelin.eigen.plan import Plan, Route
     from genelin.eigen.shift_invert import ShiftInvert
     from genelin.eigen.solve import plan_cca, plan_top_k, top_k, top_k_cca

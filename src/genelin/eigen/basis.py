@@ -10,7 +10,7 @@ from scipy.linalg import qr, svd
 
 from genelin.linalg import Which, column_dots, orthonormalise, rayleigh_ritz
 from genelin.linalg.columns import Block, Vector
-from genelin.linalg.tall import by_rows
+from genelin.linalg.tall import by_rows, tall_times
 from genelin.problems import Pencil
 from genelin.room import empty
 from genelin.solvers import CG
@@ -41,7 +41,7 @@ class Products:
 
     def times(self, C: Block) -> Products:
         """V·C."""
-        return Products(self.V @ C, self.AV @ C, self.BV @ C)
+        return Products(*(tall_times(block, C) for block in (self.V, self.AV, self.BV)))
 
     def beside(self, other: Products) -> Products:
         """[V, other.V]."""

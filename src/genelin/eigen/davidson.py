@@ -9,13 +9,13 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from genelin.eigen.basis import ROUNDING, Products, RitzBasis, magnitudes, start_block, within_range
+from genelin.eigen.basis import Products, RitzBasis, magnitudes, start_block, within_range
 from genelin.eigen.ccalin import canonical_solution, halves, mirrored
 from genelin.eigen.correction import Correctors
 from genelin.eigen.genelink import fix_signs
 from genelin.eigen.iteration import Callback, Meter, Outcome, guarded
 from genelin.eigen.ordering import Ordering
-from genelin.eigen.referee import Gap, Referee
+from genelin.eigen.referee import CLEAR, Gap, Referee, distance_behind
 from genelin.eigen.spaces import SearchSpace, Space, SplitSpace
 from genelin.eigen.start import beside, frequent_start, start_of_views, start_vectors, streams
 from genelin.io.checkpoint import UNKEPT, Journal, State
@@ -32,7 +32,6 @@ __all__ = ["Davidson"]
 NEAR = 0.3  # relative residual below which corrections aim at the pair and not at B⁻¹A
 WINDOW = 8  # outer iterations in which the residual should halve
 PATIENCE = 40  # outer iterations without one per cent of progress
-CLEAR = 0.2  # residual of the pair behind the k-th, against their distance, that tells it well
 TRIES = 6  # verifications that may send the iteration back
 MOST_KEPT = 2**28  # bytes of a space that is kept whole in a checkpoint
 SINGLE = 1e-3  # tolerance that a space in single precision may reach
@@ -466,31 +465,21 @@ class _Run:
     def _enough(self, pairs: RitzBasis) -> Vector:
         """Bounds on residuals that settle the matter: of the k pairs, and of the one behind."""
         enough = np.full(len(pairs.theta), self.tol * largest(pairs.theta[: self.k]))
-        enough[self.k :] = max(enough[0], CLEAR * self._distance(pairs.theta))
+        enough[self.k :] = max(
+            enough[0], CLEAR * distance_behind(pairs.theta, self.k, self.pencil.which)
+        )
         return enough
-
-    def _distance(self, theta: Vector) -> float:
-        """From the k-th value to the next; zero where none is known."""
-        sizes = magnitudes(theta, self.pencil.which)
-        return float(sizes[self.k - 1] - sizes[self.k]) if len(sizes) > self.k else 0.0
 
     def _gap(self, basis: RitzBasis, checked: RitzBasis, bounds: Vector) -> Gap:
         """What comes next: the first guard where it is good enough, else what a search finds."""
         k, theta = self.k, checked.theta
-        pairs, residuals, distance = checked.head(k), bounds[:k], self._distance(theta)
-        uncertainty = float(np.linalg.norm(residuals)) * (np.sqrt(2.0) if self.split else 1.0)
-        uncertainty += ROUNDING * largest(theta)
-        certain = distance > 10 * uncertainty and np.isfinite(uncertainty)
-        if certain and bounds[k] <= CLEAR * distance:
-            scales = uncertainty, 1e-6 * largest(theta)
-            both = float(np.sqrt(2.0)) if self.split else 1.0
-            sizes = magnitudes(pairs.theta, self.pencil.which)
-            errors = both * residuals, sizes - sizes.min()
-            rounding = both * self.referee.rounding(pairs, residuals)
-            vectors = checked.W[:, k:]
-            gap = Gap(distance, float(bounds[k]), *scales, vectors, *errors, rounding)
+        both = float(np.sqrt(2.0)) if self.split else 1.0
+        gap = self.referee.guarded(checked, bounds, both) if len(theta) > k else None
+        pairs, residuals = checked.head(k), bounds[:k]
+        if gap is not None:
             return gap if self.split else self.referee.counted(gap, pairs)
         guards = basis.W[:, k : k + 3]
+        distance = distance_behind(theta, k, self.pencil.which)
         steps = 60 if distance > 1e-2 * largest(theta) else 2
         if self.split:
             pairs, residuals = mirrored(self.pencil, pairs), np.concatenate([residuals] * 2)

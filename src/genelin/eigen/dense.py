@@ -7,21 +7,22 @@ from dataclasses import dataclass
 from typing import overload
 
 import numpy as np
-from scipy.linalg import eigh, lapack, solve_triangular, svd
+from scipy.linalg import eigh, lapack, svd
 
 from genelin.eigen.basis import ROUNDING, magnitudes
 from genelin.eigen.ccalin import canonical_solution
 from genelin.eigen.genelink import fix_signs
 from genelin.eigen.iteration import Callback, Meter
+from genelin.eigen.whitening import by_factor, whitening_of
 from genelin.errors import not_positive_definite
-from genelin.linalg import column_norms, leading_pairs, range_basis, unit_diagonal
-from genelin.linalg.columns import EPS, Block, Vector
+from genelin.linalg import column_norms, leading_pairs, range_basis, scaled_factor
+from genelin.linalg.columns import Block, Vector
 from genelin.operators import Counter, Operator
 from genelin.problems import Pencil, TwoView
 from genelin.results import CCASolution, EigenSolution, Status, Trace
 from genelin.threads import one_blas_thread
 
-__all__ = ["Dense", "decomposed", "sine_bound", "status_of", "top_singular", "whitened_by"]
+__all__ = ["Dense", "decomposed", "sine_bound", "status_of", "top_singular"]
 
 FEW = 800  # features up to which threads of BLAS wait for each other longer than they help
 
@@ -77,7 +78,7 @@ class Dense:
 def _dense_pencil(problem: Pencil, k: int, tol: float) -> EigenSolution:
     meter = Meter(problem.data_size)
     A, B = (_entries(operator) for operator in meter.metered(problem).operators)
-    white = _factored(B)
+    white = by_factor(problem.B.factor() or scaled_factor(B))
     if white is None:
         rank = range_basis(B)[0].shape[1]
         raise not_positive_definite(f"its numerical rank is {rank} of {problem.d}")
@@ -107,7 +108,7 @@ def _dense_cca(problem: TwoView, k: int, tol: float) -> CCASolution:
     (S_x, S_y), S_xy = (gram.entries().dense() for gram in grams), cross.dense()
     meter.counter.passes += 2.0  # the covariances and the cross-covariance
     meter.counter.flops += sum(part.setup_flops for part in (*grams, cross))
-    x, y = _whitening(S_x), _whitening(S_y)
+    x, y = whitening_of(S_x), whitening_of(S_y)
     (d1, d2), counter = S_xy.shape, meter.counter
     counter.flops += (d1**3 + d2**3) / 3 + d1 * d2 * (d1 + d2)  # whitening
     U, sigma, V = top_singular(x.whitened(y.whitened(S_xy.T).T), k, counter)
@@ -169,63 +170,6 @@ def _entries(operator: Operator) -> Block:
     """The matrix, by its entries or by its products with the identity."""
     entries = operator.entries()
     return operator @ np.eye(operator.shape[0]) if entries is None else entries.dense()
-
-
-@dataclass(frozen=True)
-class _ByFactor:
-    """T = DL⁻ᵀ for LLᵀ = DSD, which has ones on its diagonal: TᵀST = I."""
-
-    L: Block
-    scale: Vector
-
-    def whitened(self, M: Block) -> Block:
-        """TᵀM."""
-        scaled = self.scale[:, None] * M
-        return np.asarray(solve_triangular(self.L, scaled, lower=True, check_finite=False))
-
-    def lifted(self, U: Block) -> Block:
-        """TU."""
-        solved = solve_triangular(self.L, U, lower=True, trans="T", check_finite=False)
-        return np.asarray(self.scale[:, None] * solved)
-
-
-@dataclass(frozen=True)
-class _OnRange:
-    """T of fewer columns, which span the range of a singular S: TᵀST = I."""
-
-    T: Block
-
-    def whitened(self, M: Block) -> Block:
-        """TᵀM."""
-        return self.T.T @ M
-
-    def lifted(self, U: Block) -> Block:
-        """TU."""
-        return self.T @ U
-
-
-def _factored(B: Block) -> _ByFactor | None:
-    """By Cholesky; None where B is singular, or a pivot of it is at the level of rounding."""
-    scaled, scale = unit_diagonal(B)
-    L, failed = lapack.dpotrf(scaled.T, lower=1, overwrite_a=1)  # columns lie together
-    if failed or np.diagonal(L).min() <= np.sqrt(10 * EPS):
-        return None
-    return _ByFactor(L, scale)
-
-
-def _whitening(S: Block) -> _ByFactor | _OnRange:
-    """By the Cholesky factor of the scaled matrix, or on its range if it is singular."""
-    factored = _factored(S)
-    if factored is not None:
-        return factored
-    Q, weights = range_basis(S)
-    return _OnRange(Q / np.sqrt(weights))
-
-
-def whitened_by(S: Block) -> Block:
-    """T with TᵀST = I: as many columns as S has, or as its range if it is singular."""
-    whitening = _whitening(S)
-    return whitening.T if isinstance(whitening, _OnRange) else whitening.lifted(np.eye(len(S)))
 
 
 def sine_bound(residuals: Vector, gap: float, largest: float) -> float:

@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from genelin.eigen.davidson import Davidson
-from genelin.eigen.dense import decomposed, top_singular, whitened_by
+from genelin.eigen.dense import decomposed, top_singular
 from genelin.eigen.iteration import Callback, Meter
+from genelin.eigen.whitening import whitened_by
 from genelin.io.checkpoint import UNKEPT, Journal
 from genelin.linalg import column_norms
 from genelin.linalg.columns import EPS, Block, Vector

@@ -10,10 +10,12 @@ import numpy as np
 from genelin.eigen.davidson import Davidson
 from genelin.eigen.dense import Dense
 from genelin.eigen.iteration import Callback
+from genelin.eigen.lanczos import Lanczos
 from genelin.eigen.machine import Profile
 from genelin.eigen.plan import Route
 from genelin.eigen.routes import OUTER, SKINNY, STEPS, basis_memory, basis_seconds, ranked
 from genelin.eigen.shift_invert import GUARDS, ShiftInvert, crowded, one_sided, sparse_core
+from genelin.eigen.whitening import by_diagonal
 from genelin.io.checkpoint import UNKEPT, Journal
 from genelin.operators import Operator
 from genelin.problems import SMALL, Pencil
@@ -22,10 +24,15 @@ from genelin.solvers.factors import foreseen_fill
 
 __all__ = ["OrDense", "is_explicit", "pencil_routes", "per_column"]
 
+FEWER = 768  # size up to which a sparse A with a diagonal B is taken as dense at once
 OPAQUE = 256  # size up to which operators without entries are multiplied out at once
 CROWDED = 20.0  # how much longer an iteration takes at an end where values crowd, at least
 SOLVES = 5  # with factors, for every pair
 CHECKING = 3.0  # outer iterations whose time it takes to check what was found with them
+BLOCKS = 40  # steps that `Lanczos` needs for one pair, as a rule
+SHORTEST = 60  # steps that it may take at least
+THROUGH = 160.0  # bytes of memory that a step of it goes through for every row
+MOST_FACTORED = 2.0**32  # bytes for factors of a dense B
 STORED = 40.0  # bytes for an entry of factors, while they are found
 
 
@@ -61,18 +68,52 @@ def pencil_routes(problem: Pencil, k: int, profile: Profile, column: float) -> t
     d, explicit = problem.d, is_explicit(problem)
     dense = _dense_pencil(problem, k, profile, 0.0 if explicit else column)
     iterative = _iterative(problem, k, profile, column)
-    if k > d // 4 or d <= (SMALL if explicit else OPAQUE):
+    rooted = by_diagonal(problem.B) is not None
+    apart = rooted and sparse_core(problem.A) is not None
+    at_once = (FEWER if apart else SMALL) if explicit else OPAQUE
+    if k > d // 4 or d <= at_once:
         return dense, iterative
-    if d <= SMALL:
-        either = OrDense(Davidson(max_applications=2 * d))
-        reason = f"{iterative.reason}; multiplied out after {2 * d} columns"
-        seconds = min(iterative.seconds, 2 * dense.seconds)
-        memory = max(iterative.memory, dense.memory)
-        return (
-            replace(iterative, reason=reason, method=either, seconds=seconds, memory=memory),
-            dense,
-        )
-    return ranked([*_crowded(problem, k, profile, iterative), dense])
+    if d <= SMALL and not explicit:
+        return _opaque(iterative, dense)
+    others = [*_crowded(problem, k, profile, iterative), dense]
+    if len(others) > 2 or not (rooted or any(map(_is_dense, problem.operators))):
+        return ranked(others)
+    return ranked([*others, *_by_lanczos(problem, k, profile, column, others)])
+
+
+def _opaque(iterative: Route, dense: Route) -> tuple[Route, ...]:
+    """Operators of which only products are known, not many."""
+    columns = 2 * iterative.problem.d
+    reason = f"{iterative.reason}; multiplied out after {columns} columns"
+    either = replace(
+        iterative,
+        reason=reason,
+        method=OrDense(Davidson(max_applications=columns)),
+        seconds=min(iterative.seconds, 2 * dense.seconds),
+        memory=max(iterative.memory, dense.memory),
+    )
+    return either, dense
+
+
+def _by_lanczos(
+    problem: Pencil, k: int, profile: Profile, column: float, others: list[Route]
+) -> list[Route]:
+    """Lanczos, where a root of B is cheap; the cheapest of the others takes over if need be."""
+    method, d = Lanczos(), float(problem.d)
+    step, setup, root = method.columns * column + THROUGH * d * profile.touch, 0.0, "diagonal"
+    if by_diagonal(problem.B) is None:
+        if problem.B.entries() is None or others[-1].memory > MOST_FACTORED:
+            return []
+        setup, root = profile.multiply * d**3 / 3, "a Cholesky factor"
+        step += method.columns * SKINNY * profile.multiply * d**2
+    steps = BLOCKS + 2 * k
+    further = min(others, key=lambda route: route.seconds)
+    most = max(int((further.seconds - setup) / step), SHORTEST)
+    method = Lanczos(max_steps=min(most, method.steps(k)), further=further.method)
+    reason = f"the root of B is {root}: about {steps} steps on {method.columns} columns"
+    memory = 8.0 * d * (method.most(k) + 5 * method.columns) + (16 * d**2 if setup else 0.0)
+    seconds = setup + steps * step
+    return [Route("Lanczos", seconds, float(steps), memory, reason, problem, method)]
 
 
 def is_explicit(problem: Pencil) -> bool:

@@ -11,6 +11,7 @@ from genelin.eigen.basis import start_block
 from genelin.eigen.correction import Correctors
 from genelin.eigen.davidson import Davidson
 from genelin.eigen.dense import Dense
+from genelin.eigen.lanczos import Lanczos
 from genelin.eigen.machine import STOCK, Profile, measured, seconds_of
 from genelin.eigen.pencil_routes import is_explicit, pencil_routes, per_column
 from genelin.eigen.plan import Plan, Route
@@ -70,7 +71,7 @@ def surveyed(problem: Pencil | TwoView, k: int, tol: float) -> Plan:
 def _foretold(route: Route, k: int, tol: float) -> Route:
     """An iterative route down to a tolerance, as its first iterations foretell it."""
     problem = route.problem
-    if not isinstance(route.method, Davidson):
+    if not isinstance(route.method, Davidson | Lanczos):
         return route
     if not isinstance(problem, TwoView):
         longer = math.log10(tol) / math.log10(USUAL)

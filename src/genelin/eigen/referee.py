@@ -10,16 +10,19 @@ import numpy as np
 
 from genelin.eigen.basis import ROUNDING, RitzBasis, magnitudes, start_block
 from genelin.eigen.inertia import count_beyond
-from genelin.linalg import column_dots, column_norms, orthonormalise, rayleigh_ritz
+from genelin.linalg import Which, column_dots, column_norms, orthonormalise, rayleigh_ritz
 from genelin.linalg.columns import EPS, Block, Vector
+from genelin.linalg.tall import by_rows
 from genelin.problems import SMALL, Pencil
+from genelin.room import empty
 from genelin.solvers import CG, LinearSolver
 
-__all__ = ["Gap", "Referee"]
+__all__ = ["CLEAR", "Gap", "Referee", "distance_behind"]
 
 NOISE = 30  # units of rounding in an entry of a residual
 SUMMED = 4  # the same, of the sum of the magnitudes of its terms
 HALVINGS = 10  # of a gap in which eigenvalues were counted
+CLEAR = 0.2  # residual of the pair behind the k-th, against their distance, that tells it well
 STARTS = 8  # random vectors with which the search for the next pair begins
 
 
@@ -76,6 +79,12 @@ class Gap:
     def surely(self) -> float:
         """What the gap surely measures, if nothing was missed."""
         return 0.8 * (self.distance - self.residual)
+
+
+def distance_behind(theta: Vector, k: int, which: Which) -> float:
+    """From the k-th value to the next; zero where none is known."""
+    sizes = magnitudes(theta, which)
+    return float(sizes[k - 1] - sizes[k]) if len(sizes) > k else 0.0
 
 
 class Referee:
@@ -160,6 +169,30 @@ class Referee:
                 break
         return self.counted(found, basis)
 
+    def guarded(self, checked: RitzBasis, bounds: Vector, both: float = 1.0) -> Gap | None:
+        """The gap behind all pairs but the last one, which guards it; None if it cannot tell.
+
+        `bounds` are those on the residuals; `both` is √2 where a pair stands for ±λ.
+        """
+        k, which = len(checked.theta) - 1, self.pencil.which
+        pairs, residuals, largest = checked.head(k), bounds[:k], float(np.abs(checked.theta).max())
+        distance = distance_behind(checked.theta, k, which)
+        uncertainty = both * float(np.linalg.norm(residuals)) + ROUNDING * largest
+        certain = distance > 10 * uncertainty and np.isfinite(uncertainty)
+        if not certain or bounds[k] > CLEAR * distance:
+            return None
+        sizes = magnitudes(pairs.theta, which)
+        return Gap(
+            distance,
+            float(bounds[k]),
+            uncertainty,
+            1e-6 * largest,
+            checked.W[:, k:],
+            both * residuals,
+            sizes - sizes.min(),
+            both * self.rounding(pairs, residuals),
+        )
+
     def rounding(self, basis: RitzBasis, residuals: Vector) -> float:
         """What rounding may have hidden of ‖R‖ in the B⁻¹-norm.
 
@@ -181,11 +214,20 @@ class Referee:
 
         Elsewhere it is taken from AW and BW themselves, more of it as terms may have cancelled.
         """
-        W, theta = np.abs(basis.W), np.abs(basis.theta)
-        entries = [operator.entries() for operator in self.pencil.operators if len(W) <= SMALL]
-        parts = [np.abs(part.dense()) @ W for part in entries if part is not None]
-        noise: Block = NOISE * EPS * (np.abs(basis.AW) + np.abs(basis.BW) * theta)
-        return SUMMED * EPS * (parts[0] + parts[1] * theta) if len(parts) == 2 else noise
+        theta, (d, k) = np.abs(basis.theta), basis.W.shape
+        entries = [operator.entries() for operator in self.pencil.operators if d <= SMALL]
+        parts = [np.abs(part.dense()) @ np.abs(basis.W) for part in entries if part is not None]
+        if len(parts) == 2:
+            return SUMMED * EPS * (parts[0] + parts[1] * theta)  # type: ignore[no-any-return]
+        noise: Block = empty((d, k))
+
+        def piece(rows: slice) -> None:
+            np.multiply(np.abs(basis.BW[rows]), theta, out=noise[rows])
+            noise[rows] += np.abs(basis.AW[rows])
+            noise[rows] *= NOISE * EPS
+
+        by_rows(piece, d, d * k)
+        return noise
 
     def counted(self, gap: Gap, basis: RitzBasis) -> Gap:
         """The gap, certified where the entries of a small pencil allow to count eigenvalues.

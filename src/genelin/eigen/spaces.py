@@ -23,7 +23,7 @@ from genelin.operators import Operator
 from genelin.problems import Pencil
 from genelin.room import empty
 
-__all__ = ["SearchSpace", "Space", "SplitSpace"]
+__all__ = ["SearchSpace", "Space", "SplitSpace", "put", "room_for"]
 
 ORTHOGONAL = {8: 1e-12, 4: 1e-6}  # overlap with the basis that is let pass, by bytes of a number
 NEARLY = {8: 1e-6, 4: 1e-3}  # overlap that one more subtraction removes
@@ -65,7 +65,7 @@ class Space(Protocol):
         ...
 
 
-def _room(rows: int, columns: int, dtype: Any = np.float64) -> Block:
+def room_for(rows: int, columns: int, dtype: Any = np.float64) -> Block:
     """Memory for a block that grows by columns: those that are never filled are never touched.
 
     Single precision takes the first half of what double precision would, which a space in double
@@ -75,7 +75,7 @@ def _room(rows: int, columns: int, dtype: Any = np.float64) -> Block:
     return numbers.reshape(columns, rows).T  # type: ignore[no-any-return]
 
 
-def _put(block: Block, columns: slice, Z: Block) -> None:
+def put(block: Block, columns: slice, Z: Block) -> None:
     """Write columns of a block, which lie far apart in Z."""
 
     def piece(rows: slice) -> None:
@@ -92,8 +92,8 @@ class Basis:
 
     def __init__(self, B: Operator, room: int) -> None:
         self.B, self.size = B, 0
-        self._Q = _room(B.shape[0], room, B.dtype)
-        self._BQ = self._Q if B.is_identity else _room(B.shape[0], room, B.dtype)
+        self._Q = room_for(B.shape[0], room, B.dtype)
+        self._BQ = self._Q if B.is_identity else room_for(B.shape[0], room, B.dtype)
 
     @property
     def Q(self) -> Block:
@@ -131,9 +131,9 @@ class Basis:
                 break
         Z, BZ = Z[:, : self._Q.shape[1] - self.size], BZ[:, : self._Q.shape[1] - self.size]
         added = slice(self.size, self.size + Z.shape[1])
-        _put(self._Q, added, Z)
+        put(self._Q, added, Z)
         if not self.B.is_identity:
-            _put(self._BQ, added, BZ)
+            put(self._BQ, added, BZ)
         self.size = added.stop
         return Z
 
@@ -158,7 +158,7 @@ class SearchSpace:
     def __init__(self, pencil: Pencil, room: int) -> None:
         self._pencil, self.most = pencil, min(room, pencil.d)
         self._basis = Basis(pencil.B, self.most)
-        self._AQ, self._H = _room(pencil.d, self.most), np.zeros((self.most, self.most))
+        self._AQ, self._H = room_for(pencil.d, self.most), np.zeros((self.most, self.most))
 
     @property
     def size(self) -> int:
@@ -170,7 +170,7 @@ class SearchSpace:
         old, added = self.size, self._basis.add(Z)
         new = slice(old, self.size)
         if added.shape[1]:
-            _put(self._AQ, new, self._pencil.A @ added)
+            put(self._AQ, new, self._pencil.A @ added)
             corner = tall_dot(self._basis.Q, self._AQ[:, new])
             self._H[: self.size, new], self._H[new, : self.size] = corner, corner.T
         return int(added.shape[1])
@@ -222,7 +222,7 @@ class SplitSpace:
         self._cut = int(blocks[0].shape[0])
         self.most = min(room, max(block.shape[0] for block in blocks))
         self._x, self._y = (Basis(block, min(room, block.shape[0])) for block in blocks)
-        self._to_x, self._to_y = (_room(b.shape[0], self.most, B.dtype) for b in blocks)
+        self._to_x, self._to_y = (room_for(b.shape[0], self.most, B.dtype) for b in blocks)
         self._H = np.zeros((self.most, self.most))
 
     @property
@@ -236,8 +236,8 @@ class SplitSpace:
         x, y = self._x.add(Z[: self._cut]), self._y.add(Z[self._cut :])
         if x.shape[1] or y.shape[1]:
             to_x, to_y = self._A.halves(x, y)
-            _put(self._to_x, slice(j, self._y.size), to_x)
-            _put(self._to_y, slice(i, self._x.size), to_y)
+            put(self._to_x, slice(j, self._y.size), to_x)
+            put(self._to_y, slice(i, self._x.size), to_y)
             self._H[: self._x.size, j : self._y.size] = tall_dot(self._x.Q, to_x)
             self._H[i : self._x.size, :j] = tall_dot(to_y, self._y.Q[:, :j])
         return int(x.shape[1] + y.shape[1])

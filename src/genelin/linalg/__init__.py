@@ -5,10 +5,11 @@ from genelin.linalg.columns import EPS, column_dots, column_norms
 from genelin.linalg.ends import leading_pairs
 from genelin.linalg.orthonormal import orthonormalise
 from genelin.linalg.ritz import Which, order, rayleigh_ritz
-from genelin.linalg.scaling import range_basis, unit_diagonal
+from genelin.linalg.scaling import ScaledFactor, range_basis, scaled_factor, unit_diagonal
 
 __all__ = [
     "EPS",
+    "ScaledFactor",
     "Which",
     "column_dots",
     "column_norms",
@@ -18,6 +19,7 @@ __all__ = [
     "principal_sines",
     "range_basis",
     "rayleigh_ritz",
+    "scaled_factor",
     "sin_theta",
     "unit_diagonal",
 ]

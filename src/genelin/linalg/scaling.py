@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
-from scipy.linalg import eigh
+from scipy.linalg import eigh, lapack
 
 from genelin.linalg.columns import EPS, Block, Vector
+from genelin.linalg.tall import by_rows
 
-__all__ = ["range_basis", "unit_diagonal"]
+__all__ = ["ScaledFactor", "column_sums", "range_basis", "scaled_factor", "unit_diagonal"]
 
 
 def unit_diagonal(S: Block) -> tuple[Block, Vector]:
@@ -23,7 +26,67 @@ def unit_diagonal(S: Block) -> tuple[Block, Vector]:
     diagonal = np.diagonal(S)
     scale = np.zeros(len(S))
     scale[diagonal > 0] = 1.0 / np.sqrt(diagonal[diagonal > 0])
-    return scale[:, None] * S * scale, scale
+    scaled: Block = np.empty_like(S, dtype=np.float64)
+
+    def piece(rows: slice) -> None:
+        np.multiply(S[rows], scale, out=scaled[rows])
+        scaled[rows] *= scale[rows, None]
+
+    by_rows(piece, len(S), S.size)
+    return scaled, scale
+
+
+@dataclass(frozen=True)
+class ScaledFactor:
+    """LLᵀ = DSD, which has ones on its diagonal, for a symmetric S.
+
+    Attributes
+    ----------
+    L : the lower triangle; what is above it is not zero.
+    scale : the diagonal of D.
+    failed : size of the leading block of DSD that is not positive definite; 0 if it is.
+    condition : 1/κ of DSD, roughly.
+    """
+
+    L: Block
+    scale: Vector
+    failed: int
+    condition: float
+
+
+def scaled_factor(S: Block) -> ScaledFactor:
+    """Cholesky's factor of a symmetric matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> factor = scaled_factor(np.array([[4.0, 0.0], [0.0, 9.0]]))
+    >>> factor.L.tolist(), factor.scale.round(3).tolist(), factor.failed
+    ([[1.0, 0.0], [0.0, 1.0]], [0.5, 0.333], 0)
+    """
+    scaled, scale = unit_diagonal(S)
+    norm = float(column_sums(scaled).max(initial=0.0))
+    L, failed = lapack.dpotrf(scaled.T, lower=1, overwrite_a=1)  # columns lie together
+    condition = 0.0 if failed else float(lapack.dpocon(L, norm, uplo="L")[0])
+    return ScaledFactor(L, scale, int(failed), condition)
+
+
+def column_sums(S: Block) -> Vector:
+    """Sums of the magnitudes of a symmetric matrix, by rows or columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> column_sums(np.array([[1.0, -2.0], [-2.0, 0.0]])).tolist()
+    [3.0, 2.0]
+    """
+    sums = np.empty(len(S))
+
+    def piece(rows: slice) -> None:
+        sums[rows] = np.abs(S[rows]).sum(axis=1)
+
+    by_rows(piece, len(S), S.size)
+    return sums
 
 
 def range_basis(S: Block) -> tuple[Block, Vector]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from genelin.linalg import ScaledFactor, scaled_factor
 from genelin.linalg.columns import Block, Vector
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Operator(ABC):
 
     - `diagonal()`: the diagonal, or None where it cannot be had cheaply;
     - `entries()`: the matrix itself where it is at hand (for factorisations), or None;
+    - `factor()`: the Cholesky factor of that as a dense matrix, or None;
     - `lambda_min_bound`: a lower bound on the smallest eigenvalue (a ridge gives one); 0: unknown;
     - `diagonal_blocks`: operators of which this one is the block-diagonal sum, or ();
     - `row_blocks()`: the sum over rows of data that this operator is, or None;
@@ -115,6 +117,11 @@ class Operator(ABC):
     def entries(self) -> Entries | None:
         """The matrix itself where it is at hand, or None."""
         return None
+
+    def factor(self) -> ScaledFactor | None:
+        """The Cholesky factor of its entries as a dense matrix, or None where they are unknown."""
+        entries = self.entries()
+        return None if entries is None else scaled_factor(entries.dense())
 
     def row_blocks(self) -> RowSum | None:
         """The operator as a sum over rows of data, or None."""

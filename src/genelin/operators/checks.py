@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import lapack
 
 from genelin.errors import not_positive_definite
-from genelin.linalg import column_dots, unit_diagonal
+from genelin.linalg import ScaledFactor, column_dots
 from genelin.linalg.columns import EPS, Block
 from genelin.operators.base import Operator
 
 __all__ = ["refuse_asymmetric", "refuse_extreme", "refuse_indefinite", "refuse_nonsquare"]
 
 FACTORED = 4096  # up to this size B is factored to see whether it is positive definite
-STRIP = 512
+TILE = 256  # rows and columns that are compared while they are at hand
+ROUNDING = 1e-10  # of the largest entry
 SMALLEST = 1e-100
 
 
@@ -51,21 +51,27 @@ def refuse_asymmetric(operator: Operator, name: str, rng: np.random.Generator) -
 
 
 def _asymmetry(M: Any) -> tuple[int, int] | None:
-    """The place where M and Mᵀ differ most, or None where they agree up to rounding."""
-    limit = 1e-10 * abs(M).max()
-    if sparse.issparse(M):
-        difference = abs(M - M.T).tocoo()
-        if difference.nnz == 0 or difference.data.max() <= limit:
-            return None
-        worst = int(np.argmax(difference.data))
-        first, second = sorted((int(difference.row[worst]), int(difference.col[worst])))
-        return first, second
-    for start in range(0, len(M), STRIP):  # strips, not a second matrix of the size of M
-        strip = np.abs(M[start : start + STRIP] - M[:, start : start + STRIP].T)
-        if strip.max() > limit:
-            row, column = np.unravel_index(np.argmax(strip), strip.shape)
-            first, second = sorted((start + int(row), int(column)))
-            return first, second
+    """A place where M and Mᵀ differ much, or None where they agree but for rounding."""
+    if not sparse.issparse(M):
+        return _dense_asymmetry(M)
+    limit, difference = ROUNDING * abs(M).max(), abs(M - M.T).tocoo()
+    if difference.nnz == 0 or difference.data.max() <= limit:
+        return None
+    worst = int(np.argmax(difference.data))
+    first, second = sorted((int(difference.row[worst]), int(difference.col[worst])))
+    return first, second
+
+
+def _dense_asymmetry(M: Block) -> tuple[int, int] | None:
+    """The same for a dense matrix, tile by tile: no second matrix of its size."""
+    limit, tiles = ROUNDING * max(M.max(initial=0.0), -M.min(initial=0.0)), range(0, len(M), TILE)
+    for i in tiles:
+        for j in tiles[i // TILE :]:
+            tile = M[i : i + TILE, j : j + TILE] - M[j : j + TILE, i : i + TILE].T
+            if max(tile.max(), -tile.min()) > limit:
+                row, column = np.unravel_index(np.argmax(np.abs(tile)), tile.shape)
+                first, second = sorted((i + int(row), j + int(column)))
+                return first, second
     return None
 
 
@@ -92,9 +98,9 @@ def refuse_indefinite(B: Operator, rng: np.random.Generator) -> None:
         raise not_positive_definite(
             f"its diagonal entry {place} is {diagonal[place]:.3g}, so it is {kind}"
         )
-    entries = B.entries()
-    if entries is not None and B.shape[0] <= FACTORED:
-        _refuse_by_cholesky(entries.dense())
+    factor = B.factor() if B.shape[0] <= FACTORED else None
+    if factor is not None:
+        _refuse_by_factor(factor)
         return
     V = rng.standard_normal((B.shape[0], 4))
     curvature = column_dots(V, B @ V)
@@ -102,14 +108,12 @@ def refuse_indefinite(B: Operator, rng: np.random.Generator) -> None:
         raise not_positive_definite(f"vᵀBv = {curvature.min():.3g} for a random v")
 
 
-def _refuse_by_cholesky(B: Block) -> None:
-    """Factor the scaled B: its failure or its condition number tells."""
-    scaled, _ = unit_diagonal(B)
-    norm = float(np.abs(scaled).sum(axis=0).max())
-    factor, info = lapack.dpotrf(np.asfortranarray(scaled), lower=1)
-    if info > 0:
-        raise not_positive_definite(f"its leading {info}×{info} block is singular or indefinite")
-    rcond, _ = lapack.dpocon(factor, norm, uplo="L")
-    if rcond < 10 * EPS:
-        kappa = 1 / max(float(rcond), 1e-300)
+def _refuse_by_factor(factor: ScaledFactor) -> None:
+    """The failure or the condition number of the scaled B tells."""
+    if factor.failed:
+        raise not_positive_definite(
+            f"its leading {factor.failed}×{factor.failed} block is singular or indefinite"
+        )
+    if factor.condition < 10 * EPS:
+        kappa = 1 / max(factor.condition, 1e-300)
         raise not_positive_definite(f"it is singular to rounding, with κ of about {kappa:.1e}")

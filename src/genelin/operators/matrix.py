@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from genelin.linalg import ScaledFactor, scaled_factor
 from genelin.linalg.columns import Block, Vector
 from genelin.linalg.tall import in_precision
 from genelin.operators.base import Entries, Operator
@@ -47,6 +49,15 @@ class MatrixOperator(Operator):
     def entries(self) -> Entries:
         """The matrix itself."""
         return Entries(self.matrix)
+
+    @cached_property
+    def _factor(self) -> ScaledFactor:
+        dense = self.matrix.toarray() if sparse.issparse(self.matrix) else self.matrix
+        return scaled_factor(dense)
+
+    def factor(self) -> ScaledFactor:
+        """Its Cholesky factor as a dense matrix, which is found once."""
+        return self._factor
 
     def lowered(self) -> MatrixOperator:
         """The same matrix in float32."""

@@ -8,12 +8,15 @@ import numpy as np
 from scipy import sparse
 
 from genelin.linalg.columns import Block, Vector
+from genelin.room import empty
+from genelin.threads import blas_threads, equal, in_threads
 
 if TYPE_CHECKING:
     from genelin.operators.parts import RowBlock
 
 __all__ = ["cross_times", "filled_up", "in_one_sweep", "times"]
 
+LARGE = 2**20  # numbers in a dense matrix from which on threads pay
 NARROW, NARROW_SWEEP = 2, 4  # columns below which SciPy's products are as fast
 
 
@@ -26,11 +29,28 @@ def times(M: Any, V: Block) -> Block:
     >>> times(sparse.csr_array(np.eye(2)), np.array([[1.0], [2.0]])).tolist()
     [[1.0], [2.0]]
     """
+    if isinstance(M, np.ndarray) and M.size >= LARGE and M.dtype == V.dtype:
+        return _dense_times(M, V)
     if V.shape[1] < NARROW or not (sparse.issparse(M) and M.format == "csr"):
         return np.asarray(M @ V, dtype=V.dtype)
     from genelin import kernels
 
     product: Block = kernels.times(M, V)
+    return product
+
+
+def _dense_times(M: Block, V: Block) -> Block:
+    """M @ V for a large dense M: by rows in threads where BLAS has been left one of them."""
+    if blas_threads() > 1:
+        return np.asarray(M @ V)
+    from genelin.kernels.compiled import threads
+
+    product: Block = empty((len(M), V.shape[1]), V.dtype)
+
+    def share(first: int, last: int) -> None:
+        np.matmul(M[first:last], V, out=product[first:last])
+
+    in_threads(share, equal(len(M), threads()))
     return product
 
 

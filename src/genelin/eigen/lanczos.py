@@ -1,0 +1,311 @@
+"""Values that stand apart, where B is easy to take the root of: Lanczos on TᵀAT with TᵀBT = I."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from inspect import signature
+from typing import Any
+
+import numpy as np
+
+from genelin.eigen.basis import RitzBasis, ritz_basis
+from genelin.eigen.davidson import Davidson, largest
+from genelin.eigen.genelink import fix_signs
+from genelin.eigen.iteration import Callback, Meter, guarded
+from genelin.eigen.krylov import KrylovSpace
+from genelin.eigen.referee import CLEAR, Gap, Referee, distance_behind
+from genelin.eigen.whitening import Rooted, Whitening, by_diagonal, by_factor
+from genelin.errors import not_positive_definite
+from genelin.io.checkpoint import UNKEPT, Journal, State
+from genelin.linalg import column_norms, orthonormalise
+from genelin.linalg.columns import Block, Vector
+from genelin.problems import Pencil
+from genelin.results import EigenSolution, Record, Status, Trace
+from genelin.room import memory_used_again
+from genelin.solvers import check_count
+from genelin.threads import one_blas_thread
+
+__all__ = ["Lanczos"]
+
+SAFE = 0.5  # of the tolerance, for what is estimated
+OVERLAP = 0.03  # of the tolerance: what blocks of the space may have in common
+ALIKE = 1e-6  # of |θ₁|: values as close as this are taken for copies of one
+SOON = 0.25  # of the steps that there may be, after which the end is foreseen
+COUNTED = 2**10  # size up to which eigenvalues beyond the gap are counted
+SHORT = 2**15  # rows of blocks up to which Ritz pairs take longer than a step
+KEPT = ("steps", "width", "seeds", "patient", "marks")
+
+
+@dataclass(frozen=True)
+class Lanczos:
+    """Block Lanczos with thick restarts on TᵀAT, TᵀBT = I.
+
+    For a B whose root is cheap: the identity, a diagonal, or a dense matrix (its Cholesky factor);
+    and values that stand apart. A step costs one product of A with a few columns, and little more:
+    a residual is known without its vector. Where that converges slowly, another method takes over.
+
+    As many copies of a multiple eigenvalue are found as there are columns: where so many are
+    alike, further random columns look for others, for as long as the first have.
+
+    Parameters
+    ----------
+    columns : of a block.
+    room : most columns of the space; None: 2k + 80.
+    max_steps : by which the end should come; None: 300 + 10k. From a fourth of them on it is
+        foreseen, and where it is farther away,
+    further : is the method that takes over.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from genelin import Lanczos, top_k
+    >>> A = sparse.diags_array(1.0 / np.arange(1, 5001)).tocsr()
+    >>> solution = top_k(A, k=3, method=Lanczos())
+    >>> solution.values.round(6).tolist(), solution.cost.applications < 200
+    ([1.0, 0.5, 0.333333], True)
+    """
+
+    columns: int = 4
+    room: int | None = None
+    max_steps: int | None = None
+    further: Any = Davidson()  # noqa: RUF009 - frozen
+
+    def __post_init__(self) -> None:
+        check_count("columns", self.columns)
+        for name in ("room", "max_steps"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name))
+
+    def __call__(
+        self,
+        problem: Pencil,
+        k: int,
+        tol: float = 1e-8,
+        rng: np.random.Generator | int | None = 0,
+        callback: Callback | None = None,
+        journal: Journal = UNKEPT,
+    ) -> EigenSolution:
+        """Solve `problem` for k pairs."""
+        rng, meter = np.random.default_rng(rng), Meter(problem.data_size)
+        further, left = self.further, journal.recall()
+        if self._fits(k, problem.d) and (left is None or "F" in left.arrays):
+            with memory_used_again(), one_blas_thread():
+                run = _Run(self, problem, k, tol, meter, rng, callback, journal)
+                found = run.outcome(left)
+            if isinstance(found, EigenSolution):
+                return found
+            if found.shape[1] and isinstance(further, Davidson):
+                further = replace(further, start=found)
+        kept = {"journal": journal} if "journal" in signature(further).parameters else {}
+        solution: EigenSolution = further(problem, k, tol, rng, callback, **kept)
+        meter.carry(replace(solution.cost, seconds=0.0))  # this clock has gone on
+        return replace(solution, cost=meter.cost())
+
+    def steps(self, k: int) -> int:
+        """Steps by which the end should come."""
+        return 300 + 10 * k if self.max_steps is None else self.max_steps
+
+    def most(self, k: int) -> int:
+        """Columns that the space has room for."""
+        return 2 * k + 80 if self.room is None else self.room
+
+    def kept(self, k: int) -> int:
+        """Those that a restart keeps."""
+        return k + (self.most(k) - k) // 4
+
+    def _fits(self, k: int, d: int) -> bool:
+        """Whether there is room for a few blocks beyond what is kept, in a problem of size d."""
+        return self.kept(k) + 4 * self.columns <= self.most(k) <= d // 2
+
+
+class _Run:
+    """One run of the iteration."""
+
+    def __init__(
+        self,
+        settings: Lanczos,
+        problem: Pencil,
+        k: int,
+        tol: float,
+        meter: Meter,
+        rng: np.random.Generator,
+        callback: Callback | None,
+        journal: Journal,
+    ) -> None:
+        self.settings, self.pencil = settings, meter.metered(problem)
+        self.k, self.tol, self.meter, self.rng = k, tol, meter, rng
+        self.callback, self.journal = callback, journal
+        self.white = _whitening(problem, meter)
+        self.space = KrylovSpace(self._product, problem.d, settings.most(k), OVERLAP * tol)
+        self.steps, self.patient = 0, 0
+        self.width = self.seeds = settings.columns  # of a block, and random ones so far
+        self.every = 1 if problem.d > SHORT else 4  # steps between looks at the Ritz pairs
+        self.marks: list[tuple[int, float]] = []  # steps and residuals at restarts
+        self.records: list[Record] = []
+
+    def _product(self, V: Block) -> Block:
+        """TᵀAT V."""
+        product = self.white.whitened(self.pencil.A @ self.white.lifted(V))
+        return np.array(product) if product is V else product
+
+    def outcome(self, left: State | None) -> EigenSolution | Block:
+        """The solution, or vectors to go on with where another method had better take over."""
+        if left is None:
+            self.space.begin(self._random(self.seeds))
+        else:
+            self._resume(left)
+        while True:
+            theta, U, residuals = self._step()
+            stopped = self._told(theta, U, residuals)
+            settled = self._settled(theta, residuals)
+            if stopped or (settled and _copies(theta[: self.k + 1]) < self.seeds):
+                return self._examined(theta, U, stopped)
+            full = self.space.size + self.space.width > self.space.most
+            if full and self._too_slow(theta, residuals):
+                return self._vectors(U[:, : Davidson.width(self.k)])
+            if settled and not self._has_room:
+                return self._vectors(U[:, :0])
+            if settled or full:
+                with self.journal.undisturbed():
+                    self.space.restart(theta, U, self.settings.kept(self.k))
+                    if settled:
+                        self._look_for_copies()
+                    self.journal.keep(self._state())
+
+    def _step(self) -> tuple[Vector, Block, Vector]:
+        """Grow the space, until it holds the pairs that are wanted: its Ritz pairs, their norms."""
+        space, d = self.space, self.pencil.d
+        while True:
+            space.grow()
+            self.steps += 1
+            self.meter.counter.flops += 8.0 * d * self.settings.columns * space.size
+            lost = self.width - space.width
+            if lost:  # an invariant space was met: others are looked for beside it
+                space.widen(self._random(lost))
+                self.seeds += lost
+            full = space.size + space.width > space.most
+            if space.size > self.k and (full or self.steps % self.every == 0):
+                return space.ritz(self.pencil.which)
+
+    def _random(self, columns: int) -> Block:
+        return self.rng.standard_normal((self.pencil.d, columns))
+
+    def _told(self, theta: Vector, U: Block, residuals: Vector) -> bool:
+        """Record an iteration, and tell the callback of it; True if that wants to stop."""
+        relative = float(residuals[: self.k].max()) / largest(theta)
+        values = guarded(theta[: self.k])
+        self.records.append(self.meter.record(len(self.records) + 1, 1, relative, values))
+        if self.callback is None:
+            return False
+        return bool(self.callback(self.records[-1], guarded(self._vectors(U[:, : self.k]))))
+
+    def _settled(self, theta: Vector, residuals: Vector) -> bool:
+        """Whether k pairs and the gap behind them are known, by estimates."""
+        goal, k = SAFE * self.tol * largest(theta), self.k
+        clear = SAFE * CLEAR * distance_behind(theta, k, self.pencil.which)
+        known = residuals[:k].max() <= goal and residuals[k] <= max(goal, clear)
+        return bool(known and self.steps >= self.patient)
+
+    @property
+    def _missing(self) -> int:
+        """Columns with which there are more random ones than values that may be alike."""
+        few = self.settings.columns
+        return -(-(self.k + 2 - self.seeds) // few) * few
+
+    @property
+    def _has_room(self) -> bool:
+        """Whether the space can take blocks with those columns, and a few of them."""
+        return 2 * (self.width + self._missing) <= self.space.most - self.settings.kept(self.k)
+
+    def _look_for_copies(self) -> None:
+        """Take the missing columns; they get as long as the others had."""
+        more = self._missing
+        self.space.widen(self._random(more))
+        self.width, self.seeds, self.patient = self.width + more, self.seeds + more, 2 * self.steps
+
+    def _too_slow(self, theta: Vector, residuals: Vector) -> bool:
+        """Whether the end is too far away, by the progress of the last two restarts."""
+        relative = float(residuals[: self.k].max()) / largest(theta)
+        self.marks.append((self.steps, relative))
+        most = self.settings.steps(self.k)
+        early = self.steps < max(SOON * most, self.patient) or len(self.marks) < 3
+        if early or relative <= self.tol:
+            return False
+        (before, then), (_, now) = self.marks[-3], self.marks[-1]
+        rate = np.log(max(then / now, 1.0)) / (self.steps - before)
+        return bool(np.log(now / self.tol) > rate * (most - self.steps))
+
+    def _vectors(self, U: Block) -> Block:
+        """The Ritz vectors of these coordinates, T QU."""
+        return self.white.lifted(self.space.vectors(U))
+
+    def _examined(self, theta: Vector, U: Block, stopped: bool) -> EigenSolution | Block:
+        """The solution, if its residuals hold what was estimated; else vectors to go on with."""
+        W, BW = orthonormalise(self._vectors(U[:, : self.k + 1]), self.pencil.B)
+        checked = ritz_basis(self.pencil, W, BW)
+        bounds = column_norms(self.white.whitened(checked.residual))
+        residuals = bounds[: self.k]
+        good = bool(residuals.max() <= self.tol * largest(checked.theta))
+        gap = self._gap(checked, bounds)
+        if not stopped and (not good or gap.missed):
+            return checked.W
+        pairs = checked.head(self.k)
+        status = Status.TIED if gap.none else Status.CONVERGED
+        return EigenSolution(
+            residuals=residuals,
+            sin_theta_bound=gap.sine,
+            status=status if good else Status.STOPPED,
+            cost=self.meter.cost(),
+            trace=Trace(self.records),
+            values=pairs.theta,
+            vectors=fix_signs(pairs.W),
+            gap_certified=gap.certified,
+        )
+
+    def _gap(self, checked: RitzBasis, bounds: Vector) -> Gap:
+        """What comes next: the guard where that can tell, else what a short search finds."""
+        pairs, residuals = checked.head(self.k), bounds[: self.k]
+        referee = Referee(self.pencil, Rooted(self.white), self.pencil.B)
+        gap = referee.guarded(checked, bounds)
+        if gap is None:
+            return referee.gap(pairs, residuals, self.rng, seen=checked.W[:, self.k :], steps=2)
+        return referee.counted(gap, pairs) if self.pencil.d <= COUNTED else gap
+
+    def _state(self) -> State:
+        """The space after a restart, and what is known of its progress."""
+        numbers = {name: getattr(self, name) for name in KEPT}
+        return State(self.space.arrays, numbers, self.records, self.meter.cost())
+
+    def _resume(self, left: State) -> None:
+        """Go on where an earlier run was."""
+        for name in KEPT:
+            setattr(self, name, left.numbers[name])
+        self.records = list(left.trace)
+        self.meter.carry(left.cost)
+        self.space.refill(left.arrays)
+
+
+def _whitening(problem: Pencil, meter: Meter) -> Whitening:
+    """T with TᵀBT = I."""
+    white = by_diagonal(problem.B)
+    if white is not None:
+        return white
+    known = problem.B.factor()
+    if known is None:
+        raise ValueError(
+            "Lanczos needs the entries of B, which this operator does not give: pass B as an array "
+            "or a sparse matrix, or use method=None or Davidson()"
+        )
+    factor = by_factor(known)
+    if factor is None:
+        raise not_positive_definite("a pivot of its Cholesky factor is not above rounding")
+    meter.counter.flops += problem.d**3 / 3
+    return factor
+
+
+def _copies(theta: Vector) -> int:
+    """How many values are alike, at most."""
+    ascending = np.sort(theta)
+    apart = np.flatnonzero(np.diff(ascending) > ALIKE * largest(theta))
+    return int(np.diff([-1, *apart, len(theta) - 1]).max())

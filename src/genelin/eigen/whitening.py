@@ -1,0 +1,182 @@
+"""T with TᵀBT = I: what turns a pencil into the eigenproblem of one symmetric matrix, TᵀAT."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from scipy import sparse
+from scipy.linalg import solve_triangular
+
+from genelin.linalg import ScaledFactor, column_norms, range_basis, scaled_factor
+from genelin.linalg.columns import EPS, Block, Vector
+from genelin.linalg.tall import by_rows
+from genelin.operators import Operator
+from genelin.results import LinearSolution
+from genelin.room import empty
+from genelin.solvers.base import Energy, LinearSolver
+from genelin.solvers.factors import is_diagonal_matrix
+
+__all__ = [
+    "ByDiagonal",
+    "ByFactor",
+    "Plain",
+    "Rooted",
+    "Whitening",
+    "by_diagonal",
+    "by_factor",
+    "whitened_by",
+    "whitening_of",
+]
+
+
+class Whitening(Protocol):
+    """Products with T and with Tᵀ."""
+
+    def whitened(self, M: Block) -> Block:
+        """TᵀM."""
+        ...
+
+    def lifted(self, U: Block) -> Block:
+        """TU."""
+        ...
+
+
+@dataclass(frozen=True)
+class Plain:
+    """T = I, for B = I."""
+
+    def whitened(self, M: Block) -> Block:
+        """M itself."""
+        return M
+
+    def lifted(self, U: Block) -> Block:
+        """U itself."""
+        return U
+
+
+@dataclass(frozen=True)
+class ByDiagonal:
+    """T = B^{-½} of a diagonal B, by its diagonal."""
+
+    scale: Vector
+
+    def whitened(self, M: Block) -> Block:
+        """TᵀM."""
+        out: Block = empty(M.shape)
+
+        def piece(rows: slice) -> None:
+            np.multiply(M[rows], self.scale[rows, None], out=out[rows])
+
+        by_rows(piece, len(M), M.size)
+        return out
+
+    def lifted(self, U: Block) -> Block:
+        """TU."""
+        return self.whitened(U)
+
+
+@dataclass(frozen=True)
+class ByFactor:
+    """T = DL⁻ᵀ for LLᵀ = DBD, which has ones on its diagonal."""
+
+    L: Block
+    scale: Vector
+
+    def whitened(self, M: Block) -> Block:
+        """TᵀM."""
+        scaled = self.scale[:, None] * M
+        return np.asarray(solve_triangular(self.L, scaled, lower=True, check_finite=False))
+
+    def lifted(self, U: Block) -> Block:
+        """TU."""
+        solved = solve_triangular(self.L, U, lower=True, trans="T", check_finite=False)
+        return np.asarray(self.scale[:, None] * solved)
+
+
+@dataclass(frozen=True)
+class OnRange:
+    """T of fewer columns, which span the range of a singular B."""
+
+    T: Block
+
+    def whitened(self, M: Block) -> Block:
+        """TᵀM."""
+        return self.T.T @ M
+
+    def lifted(self, U: Block) -> Block:
+        """TU."""
+        return self.T @ U
+
+
+@dataclass(frozen=True)
+class Rooted(LinearSolver):
+    """B⁻¹ = TTᵀ: exact, with norms that are those of TᵀR."""
+
+    white: Whitening
+    trusted: ClassVar[bool] = True
+
+    def _prepare(self, operator: Operator) -> Operator:
+        return operator
+
+    def _approximate_inverse(self, state: Any) -> Any:
+        return lambda R: self.white.lifted(self.white.whitened(R))
+
+    def _lowest(self, state: Any) -> float:
+        return 1.0
+
+    def _advance(
+        self, state: Operator, rhs: Block, x0: Block, reduction: float, residual: Block | None
+    ) -> LinearSolution:
+        r0 = rhs - state @ x0 if residual is None else residual
+        met = np.ones(rhs.shape[1], dtype=bool)
+        return LinearSolution(x0 + self.white.lifted(self.white.whitened(r0)), 1, met)
+
+    def _energy(self, state: Operator, R: Block, enough: float | Vector) -> Energy:
+        root = self.white.whitened(R)
+        met = np.ones(R.shape[1], dtype=bool)
+        return Energy(column_norms(root) ** 2, met, self.white.lifted(root), R)
+
+
+def by_diagonal(B: Operator) -> Plain | ByDiagonal | None:
+    """For the identity, or another diagonal B; None for others.
+
+    Examples
+    --------
+    >>> from genelin.operators import as_operator
+    >>> by_diagonal(as_operator(sparse.diags_array([4.0, 1.0]).tocsr())).lifted(np.ones((2, 1)))
+    array([[0.5],
+           [1. ]])
+    >>> by_diagonal(as_operator(np.ones((2, 2))))
+    """
+    if B.is_identity:
+        return Plain()
+    entries, diagonal = B.entries(), B.diagonal()
+    if entries is None or diagonal is None or entries.minus is not None:
+        return None
+    if not (sparse.issparse(entries.core) and is_diagonal_matrix(entries.core)):
+        return None
+    return ByDiagonal(1.0 / np.sqrt(diagonal)) if diagonal.min() > 0 else None
+
+
+def by_factor(factor: ScaledFactor) -> ByFactor | None:
+    """By Cholesky; None where B is singular, or a pivot of it is at the level of rounding."""
+    if factor.failed or np.diagonal(factor.L).min() <= np.sqrt(10 * EPS):
+        return None
+    return ByFactor(factor.L, factor.scale)
+
+
+def whitening_of(B: Block) -> ByFactor | OnRange:
+    """By the Cholesky factor of the scaled matrix, or on its range if it is singular."""
+    factored = by_factor(scaled_factor(B))
+    if factored is not None:
+        return factored
+    Q, weights = range_basis(B)
+    return OnRange(Q / np.sqrt(weights))
+
+
+def whitened_by(B: Block) -> Block:
+    """T itself: as many columns as B has, or as its range if it is singular."""
+    whitening = whitening_of(B)
+    return whitening.T if isinstance(whitening, OnRange) else whitening.lifted(np.eye(len(B)))
