@@ -81,7 +81,10 @@ class Views:
 
 @dataclass(frozen=True)
 class Pencil:
-    """Eigenpairs of A v = λ B v; matrices named in `hidden` are given as products only."""
+    """Eigenpairs of A v = λ B v; matrices named in `hidden` are given as products only.
+
+    `plain` says that B is the identity, which nobody is told of.
+    """
 
     A: Any
     B: Any
@@ -89,6 +92,7 @@ class Pencil:
     which: str
     tol: float = 1e-6
     hidden: str = ""
+    plain: bool = False
 
     @property
     def size(self) -> int:
@@ -99,6 +103,7 @@ class Pencil:
         """Vectors by one method; columns are counted where there are only products."""
         given = {name: getattr(self, name) for name in "AB"}
         given |= {name: Counted(given[name]) for name in self.hidden}
+        given |= {"B": None} if self.plain else {}
         if method == OURS:
             found = top_k(**given, k=self.k, which=self.which, tol=tol)
             vectors, facts = found.vectors, claims(found)
@@ -217,6 +222,26 @@ def modes(side: int) -> Pencil:
     return Pencil(*inputs.square_modes(side), k=10, which="SA")
 
 
+def plain(A: Any, which: str = "LM") -> Pencil:
+    """One matrix."""
+    return Pencil(A, sparse.eye_array(A.shape[0]).tocsr(), k=10, which=which, plain=True)
+
+
+def community(d: int) -> Pencil:
+    """A graph whose nodes belong to groups."""
+    return plain(inputs.community_graph(d))
+
+
+def power_graph(d: int) -> Pencil:
+    """A graph in which some nodes have very many neighbours."""
+    return plain(inputs.power_graph(d))
+
+
+def lattice(side: int) -> Pencil:
+    """A square lattice in disorder, whose largest values belong to a few of its sites each."""
+    return plain(inputs.disordered_lattice(side), "LA")
+
+
 def dense(d: int, which: str) -> Pencil:
     """A pencil of dense matrices."""
     return Pencil(*inputs.dense_pencil(d), k=10, which=which)
@@ -274,6 +299,13 @@ def cases() -> list[Case]:
         listed += [Case("pencil_operator", name, *sides, tiny, PRODUCTS)]
     sizes = partial(modes, 316), partial(modes, 100), partial(modes, 50)
     listed += [Case("modes", "modes", *sizes, ("eigsh, shift-invert", "lobpcg", "PRIMME"))]
+    for name, make, counts in (
+        ("communities", community, (200_000, 20_000, 2_000)),
+        ("power-law graph", power_graph, (200_000, 20_000, 2_000)),
+        ("lattice", lattice, (400, 100, 40)),
+    ):
+        sizes = tuple(partial(make, count) for count in counts)
+        listed += [Case("graph", name, *sizes, ("eigsh", "lobpcg", "PRIMME"))]
     for which, peers in (("LM", ("eigh",)), ("LA", ("eigh", "eigh, subset"))):
         sizes = partial(dense, 2000, which), partial(dense, 500, which), partial(dense, 100, which)
         listed += [Case("dense_pencil", f"dense pencil {which}", *sizes, peers)]

@@ -84,6 +84,39 @@ def square_modes(side: int) -> tuple[Any, Any]:
     return (sparse.kron(K, M) + sparse.kron(M, K)).tocsr(), sparse.kron(M, M).tocsr()
 
 
+def _adjacency(d: int, i: Any, j: Any) -> Any:
+    """Ones where nodes are joined."""
+    A = sparse.coo_array((np.ones(len(i)), (i, j)), shape=(d, d)).tocsr()
+    A = A + A.T
+    A.data[:] = 1.0
+    return A
+
+
+def community_graph(d: int, groups: int = 12, seed: int = 0) -> Any:
+    """Ten neighbours of a node on average, most of them of its own group."""
+    rng = np.random.default_rng(seed)
+    group, i, j = rng.integers(0, groups, d), *rng.integers(0, d, (2, 5 * d))
+    members, own = np.argsort(group, kind="stable"), rng.random(5 * d) < 0.8
+    starts = np.searchsorted(group[members], np.arange(groups + 1))
+    first, last = (starts[group[i[own]] + more] for more in (0, 1))
+    j[own] = members[first + (rng.random(len(first)) * (last - first)).astype(int)]
+    return _adjacency(d, i, j)
+
+
+def power_graph(d: int, seed: int = 0) -> Any:
+    """Ten neighbours of a node on average; the n-th has n^−0.6 of those of the first."""
+    rng = np.random.default_rng(seed)
+    shares = 1 / np.arange(1, d + 1) ** 0.6
+    return _adjacency(d, *rng.choice(d, (2, 5 * d), p=shares / shares.sum()))
+
+
+def disordered_lattice(side: int, seed: int = 0) -> Any:
+    """Neighbours on a square, and random numbers on the diagonal (Anderson's model)."""
+    line = sparse.diags_array([1.0, 0.0, 1.0], offsets=[-1, 0, 1], shape=(side, side))
+    noise = np.random.default_rng(seed).uniform(-3, 3, side**2)
+    return (sparse.kronsum(line, line) + sparse.diags_array(noise)).tocsr()
+
+
 def dense_pencil(d: int, seed: int = 0) -> tuple[Any, Any]:
     """A random symmetric A, and the covariance of few more rows than columns."""
     rng = np.random.default_rng(seed)

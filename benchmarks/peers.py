@@ -125,6 +125,11 @@ def lobpcg(A: Any, B: Any, k: int, which: str, tol: float) -> Any:
     return scale[:, None] * V[:, _lead(values, which, k)]
 
 
+def eigsh_plain(A: Any, B: Any, k: int, which: str, tol: float) -> Any:
+    """ARPACK as it comes, without B."""
+    return splinalg.eigsh(A, k, which=which, tol=tol, v0=_start(A.shape[0]))[1]
+
+
 def eigsh_splu(A: Any, B: Any, k: int, which: str, tol: float) -> Any:
     """ARPACK with B factored by SuperLU, in its mode for symmetric matrices."""
     factor = splinalg.splu(
@@ -264,6 +269,7 @@ def cca_zoo(X: Any, Y: Any, k: int, reg: float, tol: float) -> Pair:
 
 PENCIL: dict[str, Callable[..., Any]] = {
     "lobpcg": lobpcg,
+    "eigsh": eigsh_plain,
     "eigsh + splu": eigsh_splu,
     "eigsh + CG": eigsh_cg,
     "eigsh, shift-invert": eigsh_inverted,

@@ -37,7 +37,7 @@ def measured(task: Any) -> dict[str, Any]:
             Counted(M) if name in task.hidden else M
             for name, M in zip("AB", (task.A, task.B), strict=True)
         )
-        given = (A, B, task.k)
+        given = (A, None if task.plain else B, task.k)
         plan = plan_top_k(*given, which=task.which, tol=task.tol)
         start = time.perf_counter()
         found = top_k(*given, which=task.which, tol=task.tol)

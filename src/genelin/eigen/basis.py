@@ -41,7 +41,8 @@ class Products:
 
     def times(self, C: Block) -> Products:
         """V·C."""
-        return Products(*(tall_times(block, C) for block in (self.V, self.AV, self.BV)))
+        V, AV = tall_times(self.V, C), tall_times(self.AV, C)
+        return Products(V, AV, V if self.BV is self.V else tall_times(self.BV, C))
 
     def beside(self, other: Products) -> Products:
         """[V, other.V]."""

@@ -10,6 +10,7 @@ from genelin.eigen.basis import start_block
 from genelin.eigen.iteration import Callback, Iteration, Meter, Outcome, run
 from genelin.io.checkpoint import UNKEPT, Journal
 from genelin.linalg.columns import Block, Vector
+from genelin.linalg.tall import by_rows
 from genelin.operators import Shifted
 from genelin.problems import Pencil, TwoView
 from genelin.results import EigenSolution, Status
@@ -108,9 +109,15 @@ class GenELinK(Iteration):
 
 
 def fix_signs(W: Block) -> Block:
-    """Make the entry of largest magnitude positive in every column."""
-    rows = np.abs(W).argmax(axis=0)
-    signs = np.sign(W[rows, np.arange(W.shape[1])])
-    signs[signs == 0] = 1.0
-    signed: Block = W * signs
+    """Make the entry of largest magnitude positive in every column, the first of several."""
+    highest, lowest = W.max(axis=0), W.min(axis=0)
+    signs = np.where(highest >= -lowest, 1.0, -1.0)
+    for column in np.flatnonzero((highest == -lowest) & (highest > 0)):
+        signs[column] = np.sign(W[np.abs(W[:, column]).argmax(), column])
+    signed: Block = np.empty(W.shape)  # of its own, since it stays
+
+    def piece(rows: slice) -> None:
+        np.multiply(W[rows], signs, out=signed[rows])
+
+    by_rows(piece, len(W), W.size)
     return signed

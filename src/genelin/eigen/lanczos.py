@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from genelin.eigen.basis import RitzBasis, ritz_basis
+from genelin.eigen.basis import Products, RitzBasis
 from genelin.eigen.davidson import Davidson, largest
 from genelin.eigen.genelink import fix_signs
 from genelin.eigen.iteration import Callback, Meter, guarded
@@ -17,8 +17,9 @@ from genelin.eigen.referee import CLEAR, Gap, Referee, distance_behind
 from genelin.eigen.whitening import Rooted, Whitening, by_diagonal, by_factor
 from genelin.errors import not_positive_definite
 from genelin.io.checkpoint import UNKEPT, Journal, State
-from genelin.linalg import column_norms, orthonormalise
+from genelin.linalg import column_dots, column_norms
 from genelin.linalg.columns import Block, Vector
+from genelin.linalg.tall import tall_dot, tall_times
 from genelin.problems import Pencil
 from genelin.results import EigenSolution, Record, Status, Trace
 from genelin.room import memory_used_again
@@ -30,6 +31,7 @@ __all__ = ["Lanczos"]
 SAFE = 0.5  # of the tolerance, for what is estimated
 OVERLAP = 0.03  # of the tolerance: what blocks of the space may have in common
 ALIKE = 1e-6  # of |θ₁|: values as close as this are taken for copies of one
+SOONEST = 60  # steps before which the space does not take all of its room
 SOON = 0.25  # of the steps that there may be, after which the end is foreseen
 COUNTED = 2**10  # size up to which eigenvalues beyond the gap are counted
 SHORT = 2**15  # rows of blocks up to which Ritz pairs take longer than a step
@@ -161,7 +163,7 @@ class _Run:
             settled = self._settled(theta, residuals)
             if stopped or (settled and _copies(theta[: self.k + 1]) < self.seeds):
                 return self._examined(theta, U, stopped)
-            full = self.space.size + self.space.width > self.space.most
+            full = self._full
             if full and self._too_slow(theta, residuals):
                 return self._vectors(U[:, : Davidson.width(self.k)])
             if settled and not self._has_room:
@@ -184,9 +186,15 @@ class _Run:
             if lost:  # an invariant space was met: others are looked for beside it
                 space.widen(self._random(lost))
                 self.seeds += lost
-            full = space.size + space.width > space.most
-            if space.size > self.k and (full or self.steps % self.every == 0):
+            if space.size > self.k and (self._full or self.steps % self.every == 0):
                 return space.ritz(self.pencil.which)
+
+    @property
+    def _full(self) -> bool:
+        """Whether it is time for a restart: what comes to its end soon does with less memory."""
+        most, kept = self.space.most, self.settings.kept(self.k)
+        room = most if self.steps >= SOONEST else (most + kept) // 2
+        return self.space.size + self.space.width > room
 
     def _random(self, columns: int) -> Block:
         return self.rng.standard_normal((self.pencil.d, columns))
@@ -242,8 +250,7 @@ class _Run:
 
     def _examined(self, theta: Vector, U: Block, stopped: bool) -> EigenSolution | Block:
         """The solution, if its residuals hold what was estimated; else vectors to go on with."""
-        W, BW = orthonormalise(self._vectors(U[:, : self.k + 1]), self.pencil.B)
-        checked = ritz_basis(self.pencil, W, BW)
+        checked = self._checked(U[:, : self.k + 1])
         bounds = column_norms(self.white.whitened(checked.residual))
         residuals = bounds[: self.k]
         good = bool(residuals.max() <= self.tol * largest(checked.theta))
@@ -262,6 +269,17 @@ class _Run:
             vectors=fix_signs(pairs.W),
             gap_certified=gap.certified,
         )
+
+    def _checked(self, U: Block) -> RitzBasis:
+        """The Ritz vectors of these coordinates, made orthonormal to rounding, and their values.
+
+        They are nearly so, and stay in place.
+        """
+        W, (A, B) = self._vectors(U), self.pencil.operators
+        L = np.linalg.cholesky(tall_dot(W, W if B.is_identity else B @ W))
+        W = tall_times(W, np.linalg.inv(L).T)
+        AW = A @ W
+        return RitzBasis(Products(W, AW, W if B.is_identity else B @ W), column_dots(W, AW))
 
     def _gap(self, checked: RitzBasis, bounds: Vector) -> Gap:
         """What comes next: the guard where that can tell, else what a short search finds."""

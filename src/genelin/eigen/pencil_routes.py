@@ -29,9 +29,10 @@ OPAQUE = 256  # size up to which operators without entries are multiplied out at
 CROWDED = 20.0  # how much longer an iteration takes at an end where values crowd, at least
 SOLVES = 5  # with factors, for every pair
 CHECKING = 3.0  # outer iterations whose time it takes to check what was found with them
-BLOCKS = 40  # steps that `Lanczos` needs for one pair, as a rule
+SLOWER = 20  # how many more steps it takes where values may crowd
+BLOCKS = 60  # steps that `Lanczos` needs for one pair, as a rule
 SHORTEST = 60  # steps that it may take at least
-THROUGH = 160.0  # bytes of memory that a step of it goes through for every row
+THROUGH = 1.5  # times that a column goes through the space, about
 MOST_FACTORED = 2.0**32  # bytes for factors of a dense B
 STORED = 40.0  # bytes for an entry of factors, while they are found
 
@@ -76,7 +77,7 @@ def pencil_routes(problem: Pencil, k: int, profile: Profile, column: float) -> t
     if d <= SMALL and not explicit:
         return _opaque(iterative, dense)
     others = [*_crowded(problem, k, profile, iterative), dense]
-    if len(others) > 2 or not (rooted or any(map(_is_dense, problem.operators))):
+    if not (rooted or any(map(_is_dense, problem.operators))):
         return ranked(others)
     return ranked([*others, *_by_lanczos(problem, k, profile, column, others)])
 
@@ -100,13 +101,14 @@ def _by_lanczos(
 ) -> list[Route]:
     """Lanczos, where a root of B is cheap; the cheapest of the others takes over if need be."""
     method, d = Lanczos(), float(problem.d)
-    step, setup, root = method.columns * column + THROUGH * d * profile.touch, 0.0, "diagonal"
+    work = THROUGH * SKINNY * profile.multiply * d * method.most(k)
+    step, setup, root = method.columns * (column + work), 0.0, "diagonal"
     if by_diagonal(problem.B) is None:
         if problem.B.entries() is None or others[-1].memory > MOST_FACTORED:
             return []
         setup, root = profile.multiply * d**3 / 3, "a Cholesky factor"
         step += method.columns * SKINNY * profile.multiply * d**2
-    steps = BLOCKS + 2 * k
+    steps = (BLOCKS + 2 * k) * (SLOWER if len(others) > 2 else 1)
     further = min(others, key=lambda route: route.seconds)
     most = max(int((further.seconds - setup) / step), SHORTEST)
     method = Lanczos(max_steps=min(most, method.steps(k)), further=further.method)

@@ -115,7 +115,7 @@ class Identity(Operator):
         super().__init__((d, d))
 
     def _apply(self, V: Block) -> Block:
-        return V.copy()
+        return in_precision(V, V.dtype)
 
     def lowered(self) -> Identity:
         """The identity of float32 blocks."""
