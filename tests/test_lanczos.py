@@ -207,6 +207,22 @@ def test_fewer_products_than_davidson():
     assert 2 * lanczos.cost.applications < davidson.cost.applications
 
 
+def test_a_function_may_return_memory_of_its_own():
+    rng = np.random.default_rng(0)
+    A, kept = with_values(apart(rng), rng), {}
+
+    def product(V):
+        out = kept.setdefault(V.shape, np.empty(V.shape))
+        out[:] = A @ V
+        return out
+
+    A_function = LinearOperator(A.shape, matvec=A.dot, matmat=product, dtype=float)
+    solution = top_k(A_function, k=5, method=Lanczos())
+    np.testing.assert_allclose(solution.values, top_k(A, k=5, method=Lanczos()).values, rtol=1e-12)
+    same = LinearOperator(A.shape, matvec=lambda v: v, matmat=lambda V: V, dtype=float)
+    np.testing.assert_allclose(top_k(same, k=3, method=Lanczos()).values, 1.0)
+
+
 def test_callback_and_trace():
     rng = np.random.default_rng(0)
     A, seen = with_values(apart(rng), rng), []

@@ -188,7 +188,7 @@ def test_factors_that_do_not_fit_in_memory_are_not_taken(monkeypatch):
     problem = Pencil(stiffness(), which="SA")
     needed = best_route(problem, 3).memory
     monkeypatch.setattr(routes, "memory_at_hand", lambda: needed)
-    assert best_route(problem, 3).method == Davidson()
+    assert not isinstance(best_route(problem, 3).method, ShiftInvert)
 
 
 def test_a_plan_tells_why():

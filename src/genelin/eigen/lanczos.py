@@ -143,13 +143,12 @@ class _Run:
         self.steps, self.patient = 0, 0
         self.width = self.seeds = settings.columns  # of a block, and random ones so far
         self.every = 1 if problem.d > SHORT else 4  # steps between looks at the Ritz pairs
-        self.marks: list[tuple[int, float]] = []  # steps and residuals at restarts
+        self.marks: list[tuple[int, float]] = []  # steps, and what is missing, at restarts
         self.records: list[Record] = []
 
     def _product(self, V: Block) -> Block:
         """TᵀAT V."""
-        product = self.white.whitened(self.pencil.A @ self.white.lifted(V))
-        return np.array(product) if product is V else product
+        return self.white.whitened(self.pencil.A @ self.white.lifted(V))
 
     def outcome(self, left: State | None) -> EigenSolution | Block:
         """The solution, or vectors to go on with where another method had better take over."""
@@ -160,11 +159,12 @@ class _Run:
         while True:
             theta, U, residuals = self._step()
             stopped = self._told(theta, U, residuals)
-            settled = self._settled(theta, residuals)
+            missing = self._missing(theta, residuals)
+            settled = missing <= 1 and self.steps >= self.patient
             if stopped or (settled and _copies(theta[: self.k + 1]) < self.seeds):
                 return self._examined(theta, U, stopped)
             full = self._full
-            if full and self._too_slow(theta, residuals):
+            if full and self._too_slow(missing):
                 return self._vectors(U[:, : Davidson.width(self.k)])
             if settled and not self._has_room:
                 return self._vectors(U[:, :0])
@@ -181,7 +181,7 @@ class _Run:
         while True:
             space.grow()
             self.steps += 1
-            self.meter.counter.flops += 8.0 * d * self.settings.columns * space.size
+            self.meter.counter.flops += 8.0 * d * self.width * space.size
             lost = self.width - space.width
             if lost:  # an invariant space was met: others are looked for beside it
                 space.widen(self._random(lost))
@@ -208,15 +208,14 @@ class _Run:
             return False
         return bool(self.callback(self.records[-1], guarded(self._vectors(U[:, : self.k]))))
 
-    def _settled(self, theta: Vector, residuals: Vector) -> bool:
-        """Whether k pairs and the gap behind them are known, by estimates."""
+    def _missing(self, theta: Vector, residuals: Vector) -> float:
+        """How many times too large the residuals are, of k pairs and of the one behind them."""
         goal, k = SAFE * self.tol * largest(theta), self.k
         clear = SAFE * CLEAR * distance_behind(theta, k, self.pencil.which)
-        known = residuals[:k].max() <= goal and residuals[k] <= max(goal, clear)
-        return bool(known and self.steps >= self.patient)
+        return float(max(residuals[:k].max() / goal, residuals[k] / max(goal, clear)))
 
     @property
-    def _missing(self) -> int:
+    def _more_seeds(self) -> int:
         """Columns with which there are more random ones than values that may be alike."""
         few = self.settings.columns
         return -(-(self.k + 2 - self.seeds) // few) * few
@@ -224,25 +223,23 @@ class _Run:
     @property
     def _has_room(self) -> bool:
         """Whether the space can take blocks with those columns, and a few of them."""
-        return 2 * (self.width + self._missing) <= self.space.most - self.settings.kept(self.k)
+        return 2 * (self.width + self._more_seeds) <= self.space.most - self.settings.kept(self.k)
 
     def _look_for_copies(self) -> None:
         """Take the missing columns; they get as long as the others had."""
-        more = self._missing
+        more = self._more_seeds
         self.space.widen(self._random(more))
         self.width, self.seeds, self.patient = self.width + more, self.seeds + more, 2 * self.steps
 
-    def _too_slow(self, theta: Vector, residuals: Vector) -> bool:
+    def _too_slow(self, missing: float) -> bool:
         """Whether the end is too far away, by the progress of the last two restarts."""
-        relative = float(residuals[: self.k].max()) / largest(theta)
-        self.marks.append((self.steps, relative))
+        self.marks.append((self.steps, missing))
         most = self.settings.steps(self.k)
-        early = self.steps < max(SOON * most, self.patient) or len(self.marks) < 3
-        if early or relative <= self.tol:
+        if self.steps < max(SOON * most, self.patient) or len(self.marks) < 3 or missing <= 1:
             return False
-        (before, then), (_, now) = self.marks[-3], self.marks[-1]
-        rate = np.log(max(then / now, 1.0)) / (self.steps - before)
-        return bool(np.log(now / self.tol) > rate * (most - self.steps))
+        before, then = self.marks[-3]
+        rate = np.log(max(then / missing, 1.0)) / (self.steps - before)
+        return bool(np.log(missing) > rate * (most - self.steps))
 
     def _vectors(self, U: Block) -> Block:
         """The Ritz vectors of these coordinates, T QU."""

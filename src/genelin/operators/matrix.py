@@ -162,7 +162,7 @@ class FunctionOperator(Operator):
         return self._checked(function(V), (self.shape[1], V.shape[1]))
 
     def _checked(self, product: Any, expected: tuple[int, int]) -> Block:
-        block: Block = np.asarray(product, dtype=np.float64)
+        block: Block = np.array(product, dtype=np.float64)  # a function may use its own again
         if block.shape == (expected[0], 1, expected[1]):
             block = block[:, 0]  # a LinearOperator whose matvec returns (d, 1) columns
         if block.shape != expected:
