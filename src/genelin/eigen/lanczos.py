@@ -247,14 +247,15 @@ class _Run:
 
     def _examined(self, theta: Vector, U: Block, stopped: bool) -> EigenSolution | Block:
         """The solution, if its residuals hold what was estimated; else vectors to go on with."""
-        checked = self._checked(U[:, : self.k + 1])
-        bounds = column_norms(self.white.whitened(checked.residual))
-        residuals = bounds[: self.k]
+        k, few = self.k, self.settings.columns
+        all_checked = self._checked(U[:, : -(-(k + 1) // few) * few])  # products like whole blocks
+        bounds = column_norms(self.white.whitened(all_checked.residual))[: k + 1]
+        checked, residuals = all_checked.head(k + 1), bounds[:k]
         good = bool(residuals.max() <= self.tol * largest(checked.theta))
         gap = self._gap(checked, bounds)
         if not stopped and (not good or gap.missed):
             return checked.W
-        pairs = checked.head(self.k)
+        pairs = checked.head(k)
         status = Status.TIED if gap.none else Status.CONVERGED
         return EigenSolution(
             residuals=residuals,
