@@ -167,6 +167,25 @@ def test_blocks_are_rarely_made_orthogonal_to_all_others(monkeypatch):
     assert 0 < len(calls) < solution.cost.applications / 4 / 4
 
 
+@pytest.mark.parametrize("tol", [1e-6, 1e-10])
+def test_residuals_of_small_values_are_measured_by_themselves(tol):
+    """Values of 1e-3 of a matrix whose norm is 8: the tolerance is one against 1e-3."""
+    side = 40
+    line = sparse.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(side, side))
+    A = sparse.kronsum(line, line, format="csr")
+
+    def never(*_args):
+        pytest.fail("Lanczos did not come to its end by itself")
+
+    method = Lanczos(max_steps=10**4, further=never)
+    solution = top_k(A, k=4, which="SA", tol=tol, method=method)
+    assert solution.converged
+    assert solution.residuals.max() <= tol * solution.values.max()
+    assert solution.trace[-1].residual <= tol
+    exact = linalg.eigh(A.toarray(), eigvals_only=True, subset_by_index=[0, 3])
+    np.testing.assert_allclose(solution.values, exact, rtol=max(tol, 1e-11))
+
+
 def test_what_converges_slowly_is_handed_over():
     rng = np.random.default_rng(0)
     A = with_values(np.linspace(0.0, 1.0, 4000), rng)

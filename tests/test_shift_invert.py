@@ -9,7 +9,7 @@ from scipy.sparse.linalg import aslinearoperator
 
 from genelin import Davidson, Lanczos, Pencil, ShiftInvert, plan_top_k, top_k
 from genelin.eigen.planner import best_route
-from genelin.eigen.shift_invert import beyond_the_end, crowded
+from genelin.eigen.shift_invert import beyond_the_end, crowding
 from genelin.linalg import leading_pairs, order, sin_theta
 from genelin.solvers.factors import factored, foreseen_fill
 
@@ -78,8 +78,7 @@ def test_bound_states_below_zero():
     x = np.arange(50.0)
     well = -3 * np.exp(-((x[:, None] - 25) ** 2 + (x - 20) ** 2) / 40).ravel()
     A = (stiffness(50) + sparse.diags_array(well)).tocsr()
-    assert best_route(Pencil(A, which="SA"), 3).method == ShiftInvert()
-    solution = top_k(A, k=3, which="SA")
+    solution = top_k(A, k=3, which="SA", method=ShiftInvert())
     expected = linalg.eigh(A.toarray(), eigvals_only=True, subset_by_index=[0, 2])
     assert solution.converged
     np.testing.assert_allclose(solution.values, expected, rtol=1e-8)
@@ -131,8 +130,8 @@ def test_many_pairs_of_both_ends_are_refused_as_few_are():
 
 def test_a_look_at_the_spectrum_of_a_small_or_a_wrong_pencil():
     few, identity = path(8), sparse.eye_array(8).tocsr()
-    assert crowded(few, identity)
-    assert not crowded(few + 9 * identity, identity)
+    assert crowding(few, identity) > 1
+    assert crowding(few + 9 * identity, identity) is None
     assert beyond_the_end(few, -identity) == []
 
 
@@ -177,9 +176,50 @@ def test_routes():
     assert best_route(Pencil(A, B, "LA"), 5).method == Davidson()
     far = Pencil(A + 30 * identity, None, "SA")  # zero is far from the smallest value
     assert isinstance(best_route(far, 5).method, Lanczos)
-    assert crowded(A, B)
-    assert not crowded(A + 30 * identity, identity)
+    assert crowding(A, B) > 10
+    assert crowding(A + 30 * identity, identity) is None
     assert beyond_the_end(sparse.diags_array(np.zeros(5)).tocsr(), identity[:5, :5]) == [0.0]
+
+
+def grid(side, dimensions):
+    """Second differences on a square, a cube, …"""
+    total, line = sparse.csr_array((1, 1)), path(side)
+    for _ in range(dimensions):
+        total = sparse.kronsum(line, total, format="csr")
+    return total.tocsr()
+
+
+@pytest.mark.parametrize(("side", "dimensions"), [(40, 1), (60, 2), (18, 3), (24, 3)])
+def test_crowding_is_that_of_the_smallest_values(side, dimensions):
+    """√(largest/smallest) of second differences is cot(π/2(side + 1)) in any dimension."""
+    A = grid(side, dimensions)
+    true = 1 / np.tan(np.pi / (2 * (side + 1)))
+    assert 0.6 * true < crowding(A, sparse.eye_array(A.shape[0]).tocsr()) < 1.6 * true
+
+
+def test_crowding_of_a_graph_is_that_of_its_second_value():
+    """A constant vector has the value zero, and is found at once: it does not count."""
+    rng = np.random.default_rng(0)
+    ends = rng.integers(0, 3000, (2, 15_000))
+    G = sparse.coo_array((np.ones(15_000), ends), shape=(3000, 3000)).tocsr()
+    G = ((G + G.T) > 0).astype(float)
+    L = (sparse.diags_array(np.ravel(G.sum(axis=1))) - G).tocsr()
+    values = linalg.eigh(L.toarray(), eigvals_only=True)
+    distinct = values[values > 1e-9]
+    true = np.sqrt(distinct[-1] / distinct[0])
+    assert 0.6 * true < crowding(L, sparse.eye_array(3000).tocsr()) < 1.6 * true
+
+
+def test_small_values_of_a_cube_need_no_factors():
+    """Their copies are found, too, and their residuals are small against themselves."""
+    A = grid(20, 3)
+    route = best_route(Pencil(A, which="SA"), 7)
+    assert isinstance(route.method, Lanczos)
+    solution = top_k(A, k=7, which="SA")
+    lowest = 4 * np.sin(np.arange(1, 4) * np.pi / 42) ** 2
+    expected = np.sort((lowest[:, None, None] + lowest[:, None] + lowest).ravel())[:7]
+    assert solution.converged
+    np.testing.assert_allclose(solution.values, expected, rtol=1e-9)
 
 
 def test_factors_that_do_not_fit_in_memory_are_not_taken(monkeypatch):

@@ -39,7 +39,7 @@ class KrylovSpace:
     """
 
     def __init__(self, product: Product, d: int, room: int, limit: float) -> None:
-        self._product, self._limit, self.most = product, limit, room
+        self._product, self.limit, self.most = product, limit, room
         self._Q, self.size = room_for(d, room), 0
         self._F, self._overlaps = np.zeros((2, room, room))
         self._noise = np.zeros(room)  # in the columns of S Q = Q F, beyond rounding
@@ -73,7 +73,7 @@ class KrylovSpace:
             gram = tall_dot(W, W)
         self._Z, T, self._R = _normalised(W, gram, NOTHING * scale)
         self._beside = self._foreseen(near, scale) @ T
-        if self._again or np.abs(self._beside).max(initial=0.0) > self._limit:
+        if self._again or np.abs(self._beside).max(initial=0.0) > self.limit:
             self._again = not self._again
             self._separate()
 

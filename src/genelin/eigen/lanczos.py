@@ -187,7 +187,10 @@ class _Run:
                 space.widen(self._random(lost))
                 self.seeds += lost
             if space.size > self.k and (self._full or self.steps % self.every == 0):
-                return space.ritz(self.pencil.which)
+                theta, U, residuals = space.ritz(self.pencil.which)
+                small = largest(theta[: self.k]) / largest(theta)  # what is wanted, against ‖S‖
+                space.limit = OVERLAP * self.tol * small
+                return theta, U, residuals
 
     @property
     def _full(self) -> bool:
@@ -201,7 +204,7 @@ class _Run:
 
     def _told(self, theta: Vector, U: Block, residuals: Vector) -> bool:
         """Record an iteration, and tell the callback of it; True if that wants to stop."""
-        relative = float(residuals[: self.k].max()) / largest(theta)
+        relative = float(residuals[: self.k].max()) / largest(theta[: self.k])
         values = guarded(theta[: self.k])
         self.records.append(self.meter.record(len(self.records) + 1, 1, relative, values))
         if self.callback is None:
@@ -210,7 +213,7 @@ class _Run:
 
     def _missing(self, theta: Vector, residuals: Vector) -> float:
         """How many times too large the residuals are, of k pairs and of the one behind them."""
-        goal, k = SAFE * self.tol * largest(theta), self.k
+        goal, k = SAFE * self.tol * largest(theta[: self.k]), self.k
         clear = SAFE * CLEAR * distance_behind(theta, k, self.pencil.which)
         return float(max(residuals[:k].max() / goal, residuals[k] / max(goal, clear)))
 

@@ -14,7 +14,7 @@ from genelin.eigen.lanczos import Lanczos
 from genelin.eigen.machine import Profile
 from genelin.eigen.plan import Route
 from genelin.eigen.routes import OUTER, SKINNY, STEPS, basis_memory, basis_seconds, ranked
-from genelin.eigen.shift_invert import GUARDS, ShiftInvert, crowded, one_sided, sparse_core
+from genelin.eigen.shift_invert import GUARDS, ShiftInvert, crowding, one_sided, sparse_core
 from genelin.eigen.whitening import by_diagonal
 from genelin.io.checkpoint import UNKEPT, Journal
 from genelin.operators import Operator
@@ -30,7 +30,8 @@ CROWDED = 20.0  # how much longer an iteration takes at an end where values crow
 SOLVES = 5  # with factors, for every pair
 CHECKING = 3.0  # outer iterations whose time it takes to check what was found with them
 BLOCKS = 60  # steps that `Lanczos` needs for one pair, as a rule
-SLOWER = 20  # how many times more where values may crowd
+STEEP, WIDER = 8.0, 20  # steps by the measure of `crowding`, and pairs that take twice as many
+AGAIN = 3  # times as many as foreseen that are granted to it
 SHORTEST = 60  # steps that it may take at least
 THROUGH = 1.5  # times that a column goes through the space, about
 MOST_FACTORED = 2.0**32  # bytes for factors of a dense B
@@ -76,10 +77,11 @@ def pencil_routes(problem: Pencil, k: int, profile: Profile, column: float) -> t
         return dense, iterative
     if d <= SMALL and not explicit:
         return _opaque(iterative, dense)
-    others = [*_crowded(problem, k, profile, iterative), dense]
+    crowd = _crowd(problem)
+    others = [*_crowded(problem, k, profile, iterative, crowd), dense]
     if not (rooted or any(map(_is_dense, problem.operators))):
         return ranked(others)
-    return ranked([*others, *_by_lanczos(problem, k, profile, column, others)])
+    return ranked([*others, *_by_lanczos(problem, k, profile, column, others, crowd)])
 
 
 def _opaque(iterative: Route, dense: Route) -> tuple[Route, ...]:
@@ -97,7 +99,12 @@ def _opaque(iterative: Route, dense: Route) -> tuple[Route, ...]:
 
 
 def _by_lanczos(
-    problem: Pencil, k: int, profile: Profile, column: float, others: list[Route]
+    problem: Pencil,
+    k: int,
+    profile: Profile,
+    column: float,
+    others: list[Route],
+    crowd: float | None,
 ) -> list[Route]:
     """Lanczos, where a root of B is cheap; the cheapest of the others takes over if need be."""
     method, d = Lanczos(), float(problem.d)
@@ -108,10 +115,11 @@ def _by_lanczos(
             return []
         setup, root = profile.multiply * d**3 / 3, "a Cholesky factor"
         step += method.columns * SKINNY * profile.multiply * d**2
-    steps = (BLOCKS + 2 * k) * (SLOWER if len(others) > 2 else 1)
+    steps = max(BLOCKS + 2 * k, round(STEEP * (1 + k / WIDER) * (crowd or 0.0)))
     further = min(others, key=lambda route: route.seconds)
     most = max(int((further.seconds - setup) / step), SHORTEST)
-    method = Lanczos(max_steps=min(most, method.steps(k)), further=further.method)
+    granted = method.steps(k) if crowd is None else AGAIN * steps
+    method = Lanczos(max_steps=min(most, granted), further=further.method)
     reason = f"the root of B is {root}: about {steps} steps on {method.columns} columns"
     memory = 8.0 * d * (method.most(k) + 5 * method.columns) + (16 * d**2 if setup else 0.0)
     seconds = setup + steps * step
@@ -135,14 +143,19 @@ def _dense_pencil(problem: Pencil, k: int, profile: Profile, column: float) -> R
     return Route("dense", seconds, passes, 40 * d**2, reason, problem, Dense())
 
 
-def _crowded(problem: Pencil, k: int, profile: Profile, iterative: Route) -> list[Route]:
-    """The iteration, or what it takes at an end where values crowd, beside factors of A − σB."""
+def _crowd(problem: Pencil) -> float | None:
+    """How values crowd at the end that is wanted, if they do, and entries are at hand to tell."""
     explicit = all(sparse_core(operator) is not None for operator in problem.operators)
-    if problem.which == "LM" or not explicit:
+    return crowding(*one_sided(problem)) if explicit and problem.which != "LM" else None
+
+
+def _crowded(
+    problem: Pencil, k: int, profile: Profile, iterative: Route, crowd: float | None
+) -> list[Route]:
+    """The iteration, or what it takes at an end where values crowd, beside factors of A − σB."""
+    if crowd is None:
         return [iterative]
     A, B = one_sided(problem)
-    if not crowded(A, B):
-        return [iterative]
     fill, count = foreseen_fill(abs(A) + abs(B)), k + GUARDS
     seconds = fill.factoring(profile.factor) + SOLVES * count * fill.solving(profile.factor)
     seconds += CHECKING * iterative.seconds / OUTER
