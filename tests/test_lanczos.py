@@ -52,7 +52,7 @@ def in_order(values, which):
     seed=st.integers(0, 10**6),
     k=st.integers(1, 40),
     which=st.sampled_from(["LM", "LA", "SA"]),
-    kind=st.sampled_from(["identity", "diagonal", "dense"]),
+    kind=st.sampled_from(["identity", "diagonal", "dense", "sparse"]),
     spread=st.sampled_from([0.0, 3.0, 12.0]),
 )
 def test_agrees_with_the_dense_solution(seed, k, which, kind, spread):
@@ -67,6 +67,9 @@ def test_agrees_with_the_dense_solution(seed, k, which, kind, spread):
     if kind == "dense":
         M = rng.standard_normal((SIZE, 50)) / 10
         B = units[:, None] * (np.eye(SIZE) + M @ M.T) * units
+    if kind == "sparse":
+        chain = sparse.diags_array([-0.99, 2.0, -0.99], offsets=[-1, 0, 1], shape=(SIZE, SIZE))
+        B = (D @ chain @ D).tocsr()[(mixed := rng.permutation(SIZE))][:, mixed]
     expected = top_k(A, B, k=k, which=which, method=Dense())
     found = top_k(A, B, k=k, which=which, method=Lanczos())
     assert found.converged
@@ -313,21 +316,40 @@ def test_the_default_for_a_diagonal_B(which, B, opaque):
     np.testing.assert_allclose(solution.values, dense.values, rtol=1e-7)
 
 
-def test_the_default_for_a_large_dense_B():
+def chain(d):
+    """A sparse B whose factor is sparse, and which is well conditioned."""
+    return sparse.diags_array([0.2, 1.0, 0.2], offsets=[-1, 0, 1], shape=(d, d)).tocsr()
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_the_default_for_a_B_with_a_factor(dense):
     rng = np.random.default_rng(0)
     d = 3000
     X = rng.standard_normal((d, d)) * 0.97 ** np.arange(d)
-    B = sparse.diags_array([0.2, 1.0, 0.2], offsets=[-1, 0, 1], shape=(d, d)).tocsr()
+    B = chain(d).toarray() if dense else chain(d)
     solution = top_k(X.T @ X, B, k=4)
-    assert solution.route.startswith("Lanczos: the root of B is a Cholesky factor")
-    assert isinstance(best_route(Pencil(X.T @ X, B), 4).method.further, Dense)
-    expected = linalg.eigh(X.T @ X, B.toarray(), eigvals_only=True, subset_by_index=[d - 4, d - 1])
+    root = "a Cholesky factor" if dense else "a sparse factor"
+    assert solution.route.startswith(f"Lanczos: the root of B is {root}")
+    expected = linalg.eigh(
+        X.T @ X, chain(d).toarray(), eigvals_only=True, subset_by_index=[d - 4, d - 1]
+    )
     np.testing.assert_allclose(solution.values, expected[::-1], rtol=1e-7)
 
 
-def test_a_sparse_B_that_is_not_diagonal_is_left_to_davidson():
+def test_the_default_for_a_sparse_B_looks_at_the_spectrum():
+    """Factors are worth their time where values stand apart, or where B is ill-conditioned."""
+    d, rng = 20_000, np.random.default_rng(0)
+    apart = sparse.diags_array(np.r_[np.linspace(20, 40, 10), rng.uniform(-3, 3, d - 10)]).tocsr()
+    crowd = sparse.diags_array(np.linspace(-1, 1, d)).tocsr()
+    stiff = sparse.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(d, d)).tocsr()
+    assert isinstance(best_route(Pencil(apart, chain(d)), 4).method, Lanczos)
+    assert isinstance(best_route(Pencil(apart, stiff), 4).method, Lanczos)
+    assert isinstance(best_route(Pencil(crowd, chain(d)), 4).method, Davidson)
+
+
+def test_a_sparse_B_with_a_full_factor_is_left_to_davidson():
     d = 3000
-    B = sparse.diags_array([0.2, 1.0, 0.2], offsets=[-1, 0, 1], shape=(d, d)).tocsr()
+    B = (graph(d, seed=1) + 40 * sparse.eye_array(d)).tocsr()
     assert isinstance(best_route(Pencil(graph(d), B), 4).method, Davidson)
 
 

@@ -13,9 +13,15 @@ from genelin.eigen.basis import ROUNDING, magnitudes
 from genelin.eigen.ccalin import canonical_solution
 from genelin.eigen.genelink import fix_signs
 from genelin.eigen.iteration import Callback, Meter
-from genelin.eigen.whitening import by_factor, whitening_of
+from genelin.eigen.whitening import ByFactor, Whitening, by_diagonal, by_factor, whitening_of
 from genelin.errors import not_positive_definite
-from genelin.linalg import column_norms, leading_pairs, range_basis, scaled_factor
+from genelin.linalg import (
+    ScaledFactor,
+    column_norms,
+    leading_pairs,
+    range_basis,
+    scaled_factor,
+)
 from genelin.linalg.columns import Block, Vector
 from genelin.operators import Counter, Operator
 from genelin.problems import Pencil, TwoView
@@ -77,13 +83,9 @@ class Dense:
 
 def _dense_pencil(problem: Pencil, k: int, tol: float) -> EigenSolution:
     meter = Meter(problem.data_size)
-    A, B = (_entries(operator) for operator in meter.metered(problem).operators)
-    white = by_factor(problem.B.factor() or scaled_factor(B))
-    if white is None:
-        rank = range_basis(B)[0].shape[1]
-        raise not_positive_definite(f"its numerical rank is {rank} of {problem.d}")
-    scaled = (white.scale[:, None] * A * white.scale).T  # columns lie together, for LAPACK
-    M = lapack.dsygst(scaled, white.L, lower=1, overwrite_a=1)[0]  # L⁻¹AL⁻ᵀ, its lower triangle
+    metered, rooted = meter.metered(problem), by_diagonal(problem.B)
+    A, B = _entries(metered.A), problem.B if rooted is not None else _entries(metered.B)
+    white, M = (rooted, _scaled(A, rooted)) if rooted is not None else _reduced(A, B, problem.B)
     values, U = leading_pairs(M, k, problem.which)
     meter.counter.flops += (11.0 if 4 * k > problem.d else 4.0) * problem.d**3
     top, sizes = values[:k], magnitudes(values, problem.which)
@@ -100,6 +102,25 @@ def _dense_pencil(problem: Pencil, k: int, tol: float) -> EigenSolution:
         vectors=fix_signs(W),
         gap_certified=True,
     )
+
+
+def _scaled(A: Block, white: Whitening) -> Block:
+    """TᵀAT of a diagonal T, not A itself; columns lie together, as LAPACK has them."""
+    return np.array(white.whitened(white.whitened(A).T)).T
+
+
+def _reduced(A: Block, B: Block, operator: Operator) -> tuple[ByFactor, Block]:
+    """T by the factor of B that its operator has, or by one of its own, and TᵀAT.
+
+    Of that, which is L⁻¹AL⁻ᵀ, there is the lower triangle only.
+    """
+    known = operator.factor()
+    white = by_factor(known if isinstance(known, ScaledFactor) else scaled_factor(B))
+    if white is None:
+        rank = range_basis(B)[0].shape[1]
+        raise not_positive_definite(f"its numerical rank is {rank} of {len(B)}")
+    scaled = (white.scale[:, None] * A * white.scale).T
+    return white, lapack.dsygst(scaled, white.L, lower=1, overwrite_a=1)[0]
 
 
 def _dense_cca(problem: TwoView, k: int, tol: float) -> CCASolution:

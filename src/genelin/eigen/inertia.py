@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import eigvalsh_tridiagonal, ldl
+from scipy.linalg import lapack
 
 from genelin.linalg.columns import Block
 from genelin.problems import Pencil
@@ -32,6 +32,11 @@ def count_beyond(pencil: Pencil, size: float) -> int | None:
 
 
 def _positive(M: Block) -> int:
-    """Positive eigenvalues of a symmetric matrix, from its factors LDLᵀ."""
-    D = ldl(M, overwrite_a=True, check_finite=False)[1]
-    return int(np.count_nonzero(eigvalsh_tridiagonal(D.diagonal(), D.diagonal(-1)) > 0))
+    """Positive eigenvalues of a symmetric matrix, from its factors LDLᵀ (Bunch & Kaufman).
+
+    D has blocks of one and of two rows; the latter have an eigenvalue of either sign.
+    """
+    room = int(lapack.dsytrf_lwork(len(M), lower=1)[0])
+    factors, pivots, _ = lapack.dsytrf(M.T, lower=1, lwork=room, overwrite_a=1)
+    alone = np.diagonal(factors)[pivots > 0]
+    return int(np.count_nonzero(alone > 0)) + int(np.count_nonzero(pivots < 0)) // 2

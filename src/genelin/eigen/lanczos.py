@@ -14,10 +14,10 @@ from genelin.eigen.genelink import fix_signs
 from genelin.eigen.iteration import Callback, Meter, guarded
 from genelin.eigen.krylov import KrylovSpace
 from genelin.eigen.referee import CLEAR, Gap, Referee, distance_behind
-from genelin.eigen.whitening import Rooted, Whitening, by_diagonal, by_factor
+from genelin.eigen.whitening import ByFactor, Rooted, Whitening, by_root
 from genelin.errors import not_positive_definite
 from genelin.io.checkpoint import UNKEPT, Journal, State
-from genelin.linalg import column_dots, column_norms
+from genelin.linalg import SparseFactor, column_dots, column_norms
 from genelin.linalg.columns import Block, Vector
 from genelin.linalg.tall import tall_dot, tall_times
 from genelin.problems import Pencil
@@ -33,7 +33,7 @@ OVERLAP = 0.03  # of the tolerance: what blocks of the space may have in common
 ALIKE = 1e-6  # of |θ₁|: values as close as this are taken for copies of one
 SOONEST = 60  # steps before which the space does not take all of its room
 SOON = 0.25  # of the steps that there may be, after which the end is foreseen
-COUNTED = 2**10  # size up to which eigenvalues beyond the gap are counted
+COUNTED = 768  # size up to which eigenvalues beyond the gap are counted
 SHORT = 2**15  # rows of blocks up to which Ritz pairs take longer than a step
 KEPT = ("steps", "width", "seeds", "patient", "marks")
 
@@ -42,9 +42,10 @@ KEPT = ("steps", "width", "seeds", "patient", "marks")
 class Lanczos:
     """Block Lanczos with thick restarts on TᵀAT, TᵀBT = I.
 
-    For a B whose root is cheap: the identity, a diagonal, or a dense matrix (its Cholesky factor);
-    and values that stand apart. A step costs one product of A with a few columns, and little more:
-    a residual is known without its vector. Where that converges slowly, another method takes over.
+    For a B whose root is cheap: the identity, a diagonal, a dense matrix or a sparse one with few
+    entries in its Cholesky factor; and values that stand apart. A step costs one product of A with
+    a few columns, and little more: a residual is known without its vector. Where that converges
+    slowly, another method takes over.
 
     As many copies of a multiple eigenvalue are found as there are columns: where so many are
     alike, further random columns look for others, for as long as the first have.
@@ -307,20 +308,20 @@ class _Run:
 
 def _whitening(problem: Pencil, meter: Meter) -> Whitening:
     """T with TᵀBT = I."""
-    white = by_diagonal(problem.B)
-    if white is not None:
-        return white
-    known = problem.B.factor()
-    if known is None:
+    B, d = problem.B, problem.d
+    if B.entries() is None:
         raise ValueError(
             "Lanczos needs the entries of B, which this operator does not give: pass B as an array "
             "or a sparse matrix, or use method=None or Davidson()"
         )
-    factor = by_factor(known)
-    if factor is None:
+    white = by_root(B)
+    if white is None:
         raise not_positive_definite("a pivot of its Cholesky factor is not above rounding")
-    meter.counter.flops += problem.d**3 / 3
-    return factor
+    if isinstance(white, ByFactor):
+        meter.counter.flops += d**3 / 3
+    elif isinstance(white, SparseFactor):
+        meter.counter.flops += float(white.L.nnz) ** 2 / d
+    return white
 
 
 def _copies(theta: Vector) -> int:

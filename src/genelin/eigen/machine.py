@@ -14,8 +14,8 @@ from scipy.linalg import eigh
 from threadpoolctl import threadpool_info
 
 from genelin.linalg import leading_pairs
+from genelin.linalg.factors import factored, foreseen_fill
 from genelin.operators.memory import memory_at_hand
-from genelin.solvers.factors import factored, foreseen_fill
 
 __all__ = ["STOCK", "Profile", "measured", "memory_at_hand", "seconds_of"]
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from genelin.eigen.davidson import Davidson
 from genelin.eigen.dense import Dense
@@ -14,13 +15,14 @@ from genelin.eigen.lanczos import Lanczos
 from genelin.eigen.machine import Profile
 from genelin.eigen.plan import Route
 from genelin.eigen.routes import OUTER, SKINNY, STEPS, basis_memory, basis_seconds, ranked
-from genelin.eigen.shift_invert import GUARDS, ShiftInvert, crowding, one_sided, sparse_core
+from genelin.eigen.shift_invert import GUARDS, ShiftInvert, one_sided, sparse_core
+from genelin.eigen.spectrum import crowding, digits_seen
 from genelin.eigen.whitening import by_diagonal
 from genelin.io.checkpoint import UNKEPT, Journal
+from genelin.linalg.factors import foreseen_fill, is_diagonal_matrix
 from genelin.operators import Operator
 from genelin.problems import SMALL, Pencil
 from genelin.results import EigenSolution, Status
-from genelin.solvers.factors import foreseen_fill
 
 __all__ = ["OrDense", "is_explicit", "pencil_routes", "per_column"]
 
@@ -33,8 +35,11 @@ BLOCKS = 60  # steps that `Lanczos` needs for one pair, as a rule
 STEEP, WIDER = 8.0, 20  # steps by the measure of `crowding`, and pairs that take twice as many
 AGAIN = 3  # times as many as foreseen that are granted to it
 SHORTEST = 60  # steps that it may take at least
+SLACK = 2.0  # how many times less than other methods need is spent on a trial
+SEEN, CLEAR = 480, 4.0  # steps for every digit less, and digits below which there are more
+EASY = 6  # steps of a solve with a B that is well conditioned, and half of those where it is not
 THROUGH = 1.5  # times that a column goes through the space, about
-MOST_FACTORED = 2.0**32  # bytes for factors of a dense B
+MOST_FACTORED, FACTORED = 2.0**32, 40.0  # bytes for factors of a dense B, and for a number of it
 STORED = 40.0  # bytes for an entry of factors, while they are found
 
 
@@ -69,19 +74,58 @@ def pencil_routes(problem: Pencil, k: int, profile: Profile, column: float) -> t
     """Routes to k pairs of a pencil, by seconds of products of A and B with a column."""
     d, explicit = problem.d, is_explicit(problem)
     dense = _dense_pencil(problem, k, profile, 0.0 if explicit else column)
-    iterative = _iterative(problem, k, profile, column)
-    rooted = by_diagonal(problem.B) is not None
-    apart = rooted and sparse_core(problem.A) is not None
+    root = _root(problem, profile)
+    apart = root is not None and not root.dense and sparse_core(problem.A) is not None
     at_once = (FEWER if apart else SMALL) if explicit else OPAQUE
-    if k > d // 4 or d <= at_once:
+    small = k > d // 4 or d <= at_once
+    easy = None if small else _is_easy(problem.B)
+    iterative = _iterative(problem, k, profile, column, easy)
+    if small:
         return dense, iterative
     if d <= SMALL and not explicit:
         return _opaque(iterative, dense)
     crowd = _crowd(problem)
     others = [*_crowded(problem, k, profile, iterative, crowd), dense]
-    if not (rooted or any(map(_is_dense, problem.operators))):
+    if root is None:
         return ranked(others)
-    return ranked([*others, *_by_lanczos(problem, k, profile, column, others, crowd)])
+    steps = _steps_of_lanczos(problem, k, crowd, dear=easy is True)
+    return ranked([*others, _by_lanczos(problem, k, profile, root, column, others, steps)])
+
+
+@dataclass(frozen=True)
+class _Root:
+    """T with TᵀBT = I.
+
+    Attributes
+    ----------
+    name : what it is.
+    setup, column : seconds to find it, and of both products with a column.
+    memory : bytes that it takes.
+    dense : whether it is a dense matrix.
+    slack : how many times less than the next best method needs is spent on a trial with it.
+    """
+
+    name: str
+    setup: float = 0.0
+    column: float = 0.0
+    memory: float = 0.0
+    dense: bool = False
+    slack: float = 1.0
+
+
+def _root(problem: Pencil, profile: Profile) -> _Root | None:
+    """The root of B that is cheap to have, if there is one."""
+    B, d = problem.B, float(problem.d)
+    if by_diagonal(B) is not None:
+        return _Root("diagonal")
+    if B.fill is not None and B.fill.is_sparse:
+        setup, column = B.fill.factoring(profile.factor), 2 * profile.entry * B.fill.entries
+        return _Root("a sparse factor", setup, column, STORED * B.fill.entries, slack=SLACK)
+    known = B.entries() is not None and any(map(_is_dense, problem.operators))
+    if not known or FACTORED * d**2 > MOST_FACTORED:
+        return None
+    setup, column = profile.multiply * d**3 / 3, SKINNY * profile.multiply * d**2
+    return _Root("a Cholesky factor", setup, column, 16 * d**2, dense=True)
 
 
 def _opaque(iterative: Route, dense: Route) -> tuple[Route, ...]:
@@ -102,28 +146,47 @@ def _by_lanczos(
     problem: Pencil,
     k: int,
     profile: Profile,
+    root: _Root,
     column: float,
     others: list[Route],
-    crowd: float | None,
-) -> list[Route]:
+    steps: int,
+) -> Route:
     """Lanczos, where a root of B is cheap; the cheapest of the others takes over if need be."""
     method, d = Lanczos(), float(problem.d)
     work = THROUGH * SKINNY * profile.multiply * d * method.most(k)
-    step, setup, root = method.columns * (column + work), 0.0, "diagonal"
-    if by_diagonal(problem.B) is None:
-        if problem.B.entries() is None or others[-1].memory > MOST_FACTORED:
-            return []
-        setup, root = profile.multiply * d**3 / 3, "a Cholesky factor"
-        step += method.columns * SKINNY * profile.multiply * d**2
-    steps = max(BLOCKS + 2 * k, round(STEEP * (1 + k / WIDER) * (crowd or 0.0)))
+    product = column if problem.A.entries() is None else _product(problem.A, profile)
+    step = method.columns * (product + root.column + work)
     further = min(others, key=lambda route: route.seconds)
-    most = max(int((further.seconds - setup) / step), SHORTEST)
-    granted = method.steps(k) if crowd is None else AGAIN * steps
-    method = Lanczos(max_steps=min(most, granted), further=further.method)
-    reason = f"the root of B is {root}: about {steps} steps on {method.columns} columns"
-    memory = 8.0 * d * (method.most(k) + 5 * method.columns) + (16 * d**2 if setup else 0.0)
-    seconds = setup + steps * step
-    return [Route("Lanczos", seconds, float(steps), memory, reason, problem, method)]
+    most = max(int((further.seconds / root.slack - root.setup) / step), SHORTEST)
+    granted = max(method.steps(k), AGAIN * steps)
+    method = Lanczos(max_steps=max(min(most, granted), 3 * steps // 2), further=further.method)
+    reason = f"the root of B is {root.name}: about {steps} steps on {method.columns} columns"
+    memory = 8.0 * d * (method.most(k) + 5 * method.columns) + root.memory
+    seconds = root.setup + steps * step
+    return Route("Lanczos", seconds, float(steps), memory, reason, problem, method)
+
+
+def _steps_of_lanczos(problem: Pencil, k: int, crowd: float | None, dear: bool) -> int:
+    """Steps that `Lanczos` needs.
+
+    Where they are dear, and B is so well conditioned that its diagonal can stand for it, the
+    spectrum is looked at first.
+    """
+    A, B = (sparse_core(operator) for operator in problem.operators)
+    if crowd is not None:
+        return max(BLOCKS + 2 * k, round(STEEP * (1 + k / WIDER) * crowd))
+    if not dear or A is None:
+        return BLOCKS + 2 * k
+    digits = max(digits_seen(A, B, k, problem.which), 1.0)
+    return round(SEEN / digits * max(1.0, CLEAR / digits))
+
+
+def _is_easy(B: Operator) -> bool | None:
+    """Whether a sparse B is well conditioned by its diagonal, beside which it has other entries."""
+    core = sparse_core(B)
+    if core is None or is_diagonal_matrix(core):
+        return None
+    return crowding(core, sparse.diags_array(core.diagonal())) is None
 
 
 def is_explicit(problem: Pencil) -> bool:
@@ -172,20 +235,26 @@ def _crowded(
     return [inverted, longer]
 
 
-def _iterative(problem: Pencil, k: int, profile: Profile, column: float) -> Route:
-    width = Davidson.width(k)
-    seconds = OUTER * (1 + STEPS) * width * column
-    seconds += basis_seconds(problem.d, width, STEPS, profile)
-    reason = f"about {OUTER} outer iterations of {STEPS} steps on {width} columns"
-    memory, passes = basis_memory(problem.d, width), OUTER * (1.0 + STEPS)
+def _iterative(
+    problem: Pencil, k: int, profile: Profile, column: float, easy: bool | None
+) -> Route:
+    width, steps = Davidson.width(k), STEPS if easy is None else EASY if easy else 2 * EASY
+    seconds = OUTER * (1 + steps) * width * column
+    seconds += basis_seconds(problem.d, width, steps, profile)
+    reason = f"about {OUTER} outer iterations of {steps} steps on {width} columns"
+    memory, passes = basis_memory(problem.d, width), OUTER * (1.0 + steps)
     return Route("Davidson", seconds, passes, memory, reason, problem, Davidson())
 
 
 def per_column(problem: Pencil, profile: Profile) -> float:
     """Seconds of the products of A and B with one column of a block."""
-    return sum(
+    return sum(_product(operator, profile) for operator in problem.operators)
+
+
+def _product(operator: Operator, profile: Profile) -> float:
+    """Seconds of the product of one of them."""
+    return (
         operator.flops / 2 * (SKINNY * profile.multiply if _is_dense(operator) else profile.entry)
-        for operator in problem.operators
     )
 
 

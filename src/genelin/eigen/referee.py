@@ -216,9 +216,10 @@ class Referee:
         """
         theta, (d, k) = np.abs(basis.theta), basis.W.shape
         entries = [operator.entries() for operator in self.pencil.operators if d <= SMALL]
-        parts = [np.abs(part.dense()) @ np.abs(basis.W) for part in entries if part is not None]
+        sizes = np.abs(basis.W)
+        parts = [part.magnitudes_times(sizes) for part in entries if part is not None]
         if len(parts) == 2:
-            return SUMMED * EPS * (parts[0] + parts[1] * theta)  # type: ignore[no-any-return]
+            return SUMMED * EPS * (parts[0] + parts[1] * theta)
         noise: Block = empty((d, k))
 
         def piece(rows: slice) -> None:

@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import eigh_tridiagonal
 from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
 
 from genelin.eigen.basis import start_block
 from genelin.eigen.davidson import Davidson
 from genelin.eigen.iteration import Callback, Meter
 from genelin.eigen.spaces import Basis
+from genelin.eigen.spectrum import beyond_the_end
 from genelin.io.checkpoint import UNKEPT, Journal
 from genelin.linalg.columns import Block, Vector
+from genelin.linalg.factors import SymmetricFactors, factored
 from genelin.operators import Operator
 from genelin.problems import Pencil
 from genelin.results import EigenSolution, Status
-from genelin.solvers.factors import SymmetricFactors, factored, is_diagonal_matrix
 from genelin.threads import one_blas_thread
 
-__all__ = ["GUARDS", "ShiftInvert", "beyond_the_end", "crowding", "one_sided", "sparse_core"]
+__all__ = ["GUARDS", "ShiftInvert", "one_sided", "sparse_core"]
 
-NEAR = 1e-8  # how far beyond zero, by the largest quotient of the diagonals
 GUARDS = 2  # pairs behind the k-th that are asked for, to see the gap
 PROBES, DEPTH = 4, 3  # random columns that look for what was missed, and steps that they take
-SEEN = (15, 30, 60, 120)  # steps after which the spectrum is looked at
-CLOSE = 0.1  # part of the spectrum that is close to its end
-STEADY = 1.2  # growth of what is seen below which twice as many steps saw the same
-UNSEEN = 1.5  # how much more there is where that did not end
-EVEN, SINGULAR = 1e-12, 0.1  # parts of the spectrum, and of the second value, that count as zero
-PART = 1e-4  # share in the first vector, of what an eigenvector has, below which one is a copy
 RESTARTS = 40  # of Lanczos, at most
 Step = Callable[[Block], Block]
 FINER = 1e-2  # accuracy of 1/(λ − σ) against that of λ, which may be close to zero
@@ -200,82 +193,3 @@ def sparse_core(operator: Operator) -> Any:
     if entries is None or entries.minus is not None or not sparse.issparse(entries.core):
         return None
     return entries.core
-
-
-def beyond_the_end(A: Any, B: Any) -> list[float]:
-    """Candidates for σ, below the smallest value of A v = λ B v or not far above it.
-
-    They are zero, for an A that may be semidefinite, and the least sum of a row (Gershgorin), for
-    an A without positive entries beside its diagonal and a diagonal B; both a little lower.
-
-    Examples
-    --------
-    >>> from scipy import sparse
-    >>> K = sparse.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(9, 9)).tocsr()
-    >>> beyond_the_end(K, sparse.eye_array(9)), beyond_the_end(-K, sparse.eye_array(9))
-    ([-2e-08, -2e-08], [])
-    """
-    a, b, sums = A.diagonal(), B.diagonal(), np.ravel(abs(A).sum(axis=1))
-    if b.min() <= 0:  # not positive definite, which others complain about
-        return []
-    margin = NEAR * float(np.abs(a / b).max())
-    candidates = [-margin] if np.all((a > 0) | (sums == 0)) and margin else []
-    if is_diagonal_matrix(B) and (A - sparse.diags_array(a)).max() <= 0:
-        candidates.append(float((np.ravel(A.sum(axis=1)) / b).min()) - margin)
-    return candidates
-
-
-def crowding(A: Any, B: Any) -> float | None:
-    """√(width of the spectrum / distance of its smallest values), where that is far from one.
-
-    Lanczos takes a multiple of so many steps to tell these values apart. The spectrum is seen by
-    single steps with the diagonal of B in its place, twice as many until they see about the same;
-    None where no σ is known, or values do not crowd there. The distance is that of
-    the first value to σ; for a singular A, whose first value is σ itself, to the second one.
-
-    Examples
-    --------
-    >>> from scipy import sparse
-    >>> K = sparse.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(90, 90)).tocsr()
-    >>> B = sparse.eye_array(90).tocsr()
-    >>> round(crowding(K, B)), crowding(K + 9 * B, B)
-    (58, None)
-    """
-    candidates = beyond_the_end(A, B)
-    if not candidates:
-        return None
-    root, sigma, seen = 1.0 / np.sqrt(B.diagonal()), min(candidates), 0.0
-    for look, theta in enumerate(_looks(lambda v: root * (A @ (root * v)), len(root))):
-        width = theta[-1] - theta[0]
-        if look == 0 and theta[0] - sigma >= CLOSE * width:
-            return None
-        second = next((value - theta[0] for value in theta if value - theta[0] > EVEN * width), 0.0)
-        first = max(theta[0] - sigma, EVEN * width)
-        distance = first if first > SINGULAR * second else second
-        before, seen = seen, float(np.sqrt(width / distance))
-        if look > 1 and seen < STEADY * before:
-            return seen
-    return UNSEEN * seen
-
-
-def _looks(product: Callable[[Vector], Vector], d: int) -> Iterator[Vector]:
-    """Ritz values of Lanczos from a random vector, ascending, after some and twice as many steps.
-
-    Vectors that were found are found again as orthogonality is lost: such copies have no part in
-    the first vector, and are left out.
-    """
-    v, before = np.random.default_rng(0).standard_normal(d), np.zeros(d)
-    alpha, beta = list[float](), [0.0]
-    v /= np.linalg.norm(v)
-    for steps in range(1, min(SEEN[-1], d) + 1):
-        w = product(v)
-        alpha.append(float(v @ w))
-        w -= alpha[-1] * v + beta[-1] * before
-        beta.append(float(np.linalg.norm(w)))
-        ended = not beta[-1] > 0 or steps == d
-        if ended or steps in SEEN:
-            theta, U = eigh_tridiagonal(alpha, beta[1:-1])
-            yield theta[U[0] ** 2 > PART / d]
-        if ended:
-            return
-        before, v = v, w / beta[-1]

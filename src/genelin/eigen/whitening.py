@@ -6,17 +6,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from scipy import sparse
 from scipy.linalg import solve_triangular
 
-from genelin.linalg import ScaledFactor, column_norms, range_basis, scaled_factor
-from genelin.linalg.columns import EPS, Block, Vector
+from genelin.linalg import ScaledFactor, SparseFactor, column_norms, range_basis, scaled_factor
+from genelin.linalg.columns import Block, Vector
 from genelin.linalg.tall import by_rows
 from genelin.operators import Operator
 from genelin.results import LinearSolution
 from genelin.room import empty
 from genelin.solvers.base import Energy, LinearSolver
-from genelin.solvers.factors import is_diagonal_matrix
 
 __all__ = [
     "ByDiagonal",
@@ -26,6 +24,7 @@ __all__ = [
     "Whitening",
     "by_diagonal",
     "by_factor",
+    "by_root",
     "whitened_by",
     "whitening_of",
 ]
@@ -144,6 +143,7 @@ def by_diagonal(B: Operator) -> Plain | ByDiagonal | None:
 
     Examples
     --------
+    >>> from scipy import sparse
     >>> from genelin.operators import as_operator
     >>> by_diagonal(as_operator(sparse.diags_array([4.0, 1.0]).tocsr())).lifted(np.ones((2, 1)))
     array([[0.5],
@@ -153,18 +153,31 @@ def by_diagonal(B: Operator) -> Plain | ByDiagonal | None:
     if B.is_identity:
         return Plain()
     entries, diagonal = B.entries(), B.diagonal()
-    if entries is None or diagonal is None or entries.minus is not None:
-        return None
-    if not (sparse.issparse(entries.core) and is_diagonal_matrix(entries.core)):
+    if entries is None or diagonal is None or not entries.is_diagonal:
         return None
     return ByDiagonal(1.0 / np.sqrt(diagonal)) if diagonal.min() > 0 else None
 
 
 def by_factor(factor: ScaledFactor) -> ByFactor | None:
     """By Cholesky; None where B is singular, or a pivot of it is at the level of rounding."""
-    if factor.failed or np.diagonal(factor.L).min() <= np.sqrt(10 * EPS):
-        return None
-    return ByFactor(factor.L, factor.scale)
+    return ByFactor(factor.L, factor.scale) if factor.is_sound else None
+
+
+def by_root(B: Operator) -> Whitening | None:
+    """By a diagonal or a factor, whichever is there; None where there is none that is sound.
+
+    Examples
+    --------
+    >>> from genelin.operators import as_operator
+    >>> by_root(as_operator(np.array([[4.0, 0.0], [0.0, 1.0]]))).lifted(np.ones((2, 1))).tolist()
+    [[0.5], [1.0]]
+    >>> by_root(as_operator(np.ones((2, 2))))
+    """
+    white = by_diagonal(B)
+    factor = B.factor() if white is None else None
+    if isinstance(factor, SparseFactor):
+        return factor if factor.is_sound else None
+    return white if factor is None else by_factor(factor)
 
 
 def whitening_of(B: Block) -> ByFactor | OnRange:

@@ -10,7 +10,12 @@ from genelin.kernels.products import (
     times,
 )
 from genelin.kernels.steps import dense_steps, sparse_steps
-from genelin.kernels.triangular import cholesky_solve, incomplete_cholesky
+from genelin.kernels.triangular import (
+    cholesky_solve,
+    incomplete_cholesky,
+    lower_solve,
+    upper_solve,
+)
 from genelin.kernels.updates import advance, dots, shifted_dots, turn
 
 __all__ = [
@@ -22,6 +27,7 @@ __all__ = [
     "dots",
     "finish",
     "incomplete_cholesky",
+    "lower_solve",
     "outs_for",
     "pair_times",
     "shifted_dots",
@@ -29,4 +35,5 @@ __all__ = [
     "sparse_steps",
     "times",
     "turn",
+    "upper_solve",
 ]

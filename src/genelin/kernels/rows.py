@@ -17,15 +17,16 @@ from genelin.kernels.loops import ANY, BY_FOURS, Code
 __all__ = [
     "ROWS",
     "advance_rows",
+    "backward",
     "bracket",
     "cross",
     "finished",
     "fold",
+    "forward",
     "laid",
     "pair",
     "product",
     "shifted",
-    "solution",
     "spread",
     "summed",
     "turn_rows",
@@ -188,16 +189,22 @@ def finished(code, outs, apart, P, means, factors, total, ridge, curvature, firs
 
 
 @_built
-def solution(code, L, Z):
-    """Overwrite Z by (LLᵀ)⁻¹Z; rows of L have their diagonals last. Columns come by fours."""
+def forward(code, L, Z):
+    """Overwrite Z by L⁻¹Z; rows of L have their diagonals last. Columns come by fours."""
     for group in code.by_columns(Z, BY_FOURS):
         for i in code.over(0, Z.rows):
             low, high = L.row(i)
             last, z = code.plus(high, -1), Z.at(i, group)
             z -= L.times((low, last), Z, group, z.zeros())
             Z.put(i, group, z / L.number(last))
+
+
+@_built
+def backward(code, L, Z):
+    """Overwrite Z by L⁻ᵀZ for the same L."""
+    for group in code.by_columns(Z, BY_FOURS):
         for below in code.over(0, Z.rows):
-            i = code.builder.sub(code.plus(Z.rows, -1), below)
+            i = code.minus(code.plus(Z.rows, -1), below)
             low, high = L.row(i)
             last = code.plus(high, -1)
             z = Z.at(i, group) / L.number(last)

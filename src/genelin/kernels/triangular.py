@@ -1,4 +1,4 @@
-"""Incomplete Cholesky factors in CSR, and solves with them for blocks of columns."""
+"""Incomplete Cholesky factors in CSR, and solves with any factors for blocks of columns."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 
 from genelin.kernels.blocks import FULL
 from genelin.kernels.compiled import compiled, threads
-from genelin.kernels.rows import solution
+from genelin.kernels.rows import backward, forward
 from genelin.room import empty
 from genelin.threads import equal, in_threads
 
-__all__ = ["cholesky_solve", "incomplete_cholesky"]
+__all__ = ["cholesky_solve", "incomplete_cholesky", "lower_solve", "upper_solve"]
 
 LEAST = 1e-8  # pivot, of a matrix with unit diagonal, below which the factor breaks down
 NARROW = 8  # columns that are worth a thread
@@ -53,21 +53,44 @@ def incomplete_cholesky(L: Any, alpha: float) -> bool:
 
 
 @compiled
-def _solve(L, Z):
-    solution(L, Z)
+def _forward(L, Z):
+    forward(L, Z)
+
+
+@compiled
+def _backward(L, Z):
+    backward(L, Z)
 
 
 def cholesky_solve(data: Any, indices: Any, indptr: Any, R: Any) -> Any:
     """(LLᵀ)⁻¹R for a lower triangle L in CSR with its diagonals last; columns share the threads."""
+    return _solved((data, indices, indptr), R, _forward, _backward)
+
+
+def lower_solve(L: Any, R: Any) -> Any:
+    """L⁻¹R for the same kind of L."""
+    return _solved((L.data, L.indices, L.indptr), R, _forward)
+
+
+def upper_solve(L: Any, R: Any) -> Any:
+    """L⁻ᵀR for the same kind of L."""
+    return _solved((L.data, L.indices, L.indptr), R, _backward)
+
+
+def _solved(L: Any, R: Any, *sweeps: Any) -> Any:
+    """R after some sweeps over the rows of L."""
     d, k = R.shape
-    Z = np.empty_like(R)
+    Z = empty(R.shape, R.dtype)
 
     def share(first: int, last: int) -> None:
         columns = last - first
-        part = empty((d, -(-columns // FULL) * FULL), R.dtype)
+        alone = columns == k and k % FULL == 0
+        part = Z if alone else empty((d, -(-columns // FULL) * FULL), R.dtype)
         part[:, :columns], part[:, columns:] = R[:, first:last], 0
-        _solve((data, indices, indptr), part)
-        Z[:, first:last] = part[:, :columns]
+        for sweep in sweeps:
+            sweep(L, part)
+        if not alone:
+            Z[:, first:last] = part[:, :columns]
 
     in_threads(share, equal(k, max(min(threads(), k // NARROW), 1)))
     return Z

@@ -3,6 +3,7 @@
 from genelin.linalg.angles import principal_sines, sin_theta
 from genelin.linalg.columns import EPS, column_dots, column_norms
 from genelin.linalg.ends import leading_pairs
+from genelin.linalg.factors import SparseFactor, sparse_factor
 from genelin.linalg.orthonormal import orthonormalise
 from genelin.linalg.ritz import Which, order, rayleigh_ritz
 from genelin.linalg.scaling import ScaledFactor, range_basis, scaled_factor, unit_diagonal
@@ -10,6 +11,7 @@ from genelin.linalg.scaling import ScaledFactor, range_basis, scaled_factor, uni
 __all__ = [
     "EPS",
     "ScaledFactor",
+    "SparseFactor",
     "Which",
     "column_dots",
     "column_norms",
@@ -21,5 +23,6 @@ __all__ = [
     "rayleigh_ritz",
     "scaled_factor",
     "sin_theta",
+    "sparse_factor",
     "unit_diagonal",
 ]

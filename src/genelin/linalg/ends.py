@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import eigh, eigh_tridiagonal, lapack
 
 from genelin.linalg.columns import Block, Vector
@@ -11,10 +14,11 @@ from genelin.linalg.ritz import Which, order
 __all__ = ["leading_pairs"]
 
 PANEL = 64  # reflections that LAPACK applies at once
+FEW = 32  # of so many eigenvalues, one by bisection takes as long as all by iteration
 
 
 def leading_pairs(M: Block, count: int, which: Which = "LM") -> tuple[Vector, Block]:
-    """All eigenvalues of M in the order asked for, and the eigenvectors of the first `count`.
+    """Eigenvalues of M in the order asked for, one more than `count` at least, and so many vectors.
 
     M is reduced to three diagonals, which costs 4/3·d³; a few vectors add little to that, where
     all of them would take three times as long. Only the lower triangle of M is read, which may be
@@ -24,8 +28,8 @@ def leading_pairs(M: Block, count: int, which: Which = "LM") -> tuple[Vector, Bl
     --------
     >>> import numpy as np
     >>> values, U = leading_pairs(np.diag([1.0, -5.0, 3.0, 0.0, 0.5]), 2)
-    >>> values.tolist(), np.abs(U).round(6).T.tolist()
-    ([-5.0, 3.0, 1.0, 0.5, 0.0], [[0.0, 1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0, 0.0]])
+    >>> values[:3].tolist(), np.abs(U).round(6).T.tolist()
+    ([-5.0, 3.0, 1.0], [[0.0, 1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0, 0.0]])
     """
     if 4 * count > len(M):
         values, U = eigh(M, check_finite=False)
@@ -33,18 +37,38 @@ def leading_pairs(M: Block, count: int, which: Which = "LM") -> tuple[Vector, Bl
         return values[ranked], U[:, ranked[:count]]
     room = int(lapack.dsytrd_lwork(len(M), lower=1)[0])
     reflections, diagonal, beside, scales, _ = lapack.dsytrd(M, lower=1, lwork=room, overwrite_a=1)
-    values = lapack.dsterf(diagonal, beside)[0]
+    places, values = _ends(diagonal, beside, count + 1, which)
     ranked = order(values, which)
-    chosen = np.sort(ranked[:count])
+    chosen = np.sort(places[ranked[:count]])
     runs = np.split(chosen, np.flatnonzero(np.diff(chosen) > 1) + 1)  # one at each end at most
-    parts = [
-        eigh_tridiagonal(
-            diagonal, beside, select="i", select_range=(run[0], run[-1]), check_finite=False
-        )[1]
-        for run in runs
-    ]
+    parts = [_tridiagonal(diagonal, beside, run)[1] for run in runs]
     U = np.asfortranarray(np.hstack(parts)[:, np.argsort(np.argsort(ranked[:count]))])
     U[1:] = lapack.dormqr(
         "L", "N", reflections[1:, :-1], scales, U[1:], lwork=PANEL * max(count, PANEL)
     )[0]
     return values[ranked], U
+
+
+def _ends(
+    diagonal: Vector, beside: Vector, count: int, which: Which
+) -> tuple[NDArray[np.intp], Vector]:
+    """Ascending eigenvalues by their places: all, or some at each end that is asked for."""
+    d = len(diagonal)
+    if FEW * count > d:
+        return np.arange(d), lapack.dsterf(diagonal, beside)[0]
+    low, high = np.arange(count), np.arange(d - count, d)
+    ends = {"LM": [low, high], "LA": [high], "SA": [low]}[which]
+    values = [_tridiagonal(diagonal, beside, end, vectors=False) for end in ends]
+    return np.concatenate(ends), np.concatenate(values)
+
+
+def _tridiagonal(diagonal: Vector, beside: Vector, places: Any, vectors: bool = True) -> Any:
+    """Eigenvalues at neighbouring places, and their vectors if wanted."""
+    return eigh_tridiagonal(
+        diagonal,
+        beside,
+        eigvals_only=not vectors,
+        select="i",
+        select_range=(places[0], places[-1]),
+        check_finite=False,
+    )

@@ -10,7 +10,9 @@ from scipy.linalg import eigh, lapack
 from genelin.linalg.columns import EPS, Block, Vector
 from genelin.linalg.tall import by_rows
 
-__all__ = ["ScaledFactor", "column_sums", "range_basis", "scaled_factor", "unit_diagonal"]
+__all__ = ["LEAST", "ScaledFactor", "column_sums", "range_basis", "scaled_factor", "unit_diagonal"]
+
+LEAST = float(np.sqrt(10 * EPS))  # diagonal entry of a factor that is above rounding
 
 
 def unit_diagonal(S: Block) -> tuple[Block, Vector]:
@@ -52,6 +54,17 @@ class ScaledFactor:
     scale: Vector
     failed: int
     condition: float
+
+    @property
+    def trouble(self) -> str:
+        """Why S is not positive definite; nothing if it is."""
+        block = f"{self.failed}×{self.failed}"
+        return f"its leading {block} block is singular or indefinite" if self.failed else ""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether all pivots are above rounding."""
+        return not self.failed and bool(np.diagonal(self.L).min() > LEAST)
 
 
 def scaled_factor(S: Block) -> ScaledFactor:

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from scipy import sparse
 
-from genelin.linalg import ScaledFactor, scaled_factor
+from genelin.linalg import ScaledFactor, SparseFactor, scaled_factor
 from genelin.linalg.columns import Block, Vector
+from genelin.linalg.factors import Fill, is_diagonal_matrix
 
 if TYPE_CHECKING:
     from genelin.operators.row_sum import RowSum
@@ -36,6 +38,17 @@ class Entries:
         M: Block = self.core if isinstance(self.core, np.ndarray) else self.core.toarray()
         return M if self.minus is None else M - np.outer(self.minus, self.minus)
 
+    def magnitudes_times(self, V: Block) -> Block:
+        """|M|V: what M V would be if no terms cancelled."""
+        plain = self.core if self.minus is None else self.dense()
+        product: Block = abs(plain) @ V
+        return product
+
+    @property
+    def is_diagonal(self) -> bool:
+        """Whether it is a sparse matrix without entries beside its diagonal."""
+        return self.minus is None and sparse.issparse(self.core) and is_diagonal_matrix(self.core)
+
 
 class PencilProduct(Protocol):
     """s(θB − A)P for a block P, every column with its own s and θ.
@@ -58,7 +71,8 @@ class Operator(ABC):
 
     - `diagonal()`: the diagonal, or None where it cannot be had cheaply;
     - `entries()`: the matrix itself where it is at hand (for factorisations), or None;
-    - `factor()`: the Cholesky factor of that as a dense matrix, or None;
+    - `factor()`: the Cholesky factor of that, sparse where it has few entries, or None;
+    - `fill`: what sparse factors would be, where it is a sparse matrix, or None;
     - `lambda_min_bound`: a lower bound on the smallest eigenvalue (a ridge gives one); 0: unknown;
     - `diagonal_blocks`: operators of which this one is the block-diagonal sum, or ();
     - `row_blocks()`: the sum over rows of data that this operator is, or None;
@@ -118,10 +132,15 @@ class Operator(ABC):
         """The matrix itself where it is at hand, or None."""
         return None
 
-    def factor(self) -> ScaledFactor | None:
-        """The Cholesky factor of its entries as a dense matrix, or None where they are unknown."""
+    def factor(self) -> ScaledFactor | SparseFactor | None:
+        """The Cholesky factor of its entries, or None where they are unknown."""
         entries = self.entries()
         return None if entries is None else scaled_factor(entries.dense())
+
+    @property
+    def fill(self) -> Fill | None:
+        """What sparse factors of its entries would be; None where these are not sparse."""
+        return None
 
     def row_blocks(self) -> RowSum | None:
         """The operator as a sum over rows of data, or None."""

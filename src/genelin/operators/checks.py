@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from genelin.errors import not_positive_definite
-from genelin.linalg import ScaledFactor, column_dots
+from genelin.linalg import ScaledFactor, SparseFactor, column_dots
 from genelin.linalg.columns import EPS, Block
 from genelin.operators.base import Operator
 
@@ -98,6 +98,9 @@ def refuse_indefinite(B: Operator, rng: np.random.Generator) -> None:
         raise not_positive_definite(
             f"its diagonal entry {place} is {diagonal[place]:.3g}, so it is {kind}"
         )
+    entries = B.entries()
+    if entries is not None and entries.is_diagonal:
+        return
     factor = B.factor() if B.shape[0] <= FACTORED else None
     if factor is not None:
         _refuse_by_factor(factor)
@@ -108,12 +111,10 @@ def refuse_indefinite(B: Operator, rng: np.random.Generator) -> None:
         raise not_positive_definite(f"vᵀBv = {curvature.min():.3g} for a random v")
 
 
-def _refuse_by_factor(factor: ScaledFactor) -> None:
+def _refuse_by_factor(factor: ScaledFactor | SparseFactor) -> None:
     """The failure or the condition number of the scaled B tells."""
-    if factor.failed:
-        raise not_positive_definite(
-            f"its leading {factor.failed}×{factor.failed} block is singular or indefinite"
-        )
+    if factor.trouble:
+        raise not_positive_definite(factor.trouble)
     if factor.condition < 10 * EPS:
         kappa = 1 / max(factor.condition, 1e-300)
         raise not_positive_definite(f"it is singular to rounding, with κ of about {kappa:.1e}")

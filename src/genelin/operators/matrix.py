@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from genelin.linalg import ScaledFactor, scaled_factor
+from genelin.linalg import ScaledFactor, SparseFactor, scaled_factor, sparse_factor
 from genelin.linalg.columns import Block, Vector
+from genelin.linalg.factors import Fill, foreseen_fill
 from genelin.linalg.tall import in_precision
 from genelin.operators.base import Entries, Operator
 from genelin.operators.products import filled_up, times
@@ -51,12 +52,21 @@ class MatrixOperator(Operator):
         return Entries(self.matrix)
 
     @cached_property
-    def _factor(self) -> ScaledFactor:
-        dense = self.matrix.toarray() if sparse.issparse(self.matrix) else self.matrix
-        return scaled_factor(dense)
+    def _fill(self) -> Fill | None:
+        return foreseen_fill(self.matrix) if sparse.issparse(self.matrix) else None
 
-    def factor(self) -> ScaledFactor:
-        """Its Cholesky factor as a dense matrix, which is found once."""
+    @property
+    def fill(self) -> Fill | None:
+        """What sparse factors of the matrix would be, if it is sparse itself."""
+        return self._fill
+
+    @cached_property
+    def _factor(self) -> ScaledFactor | SparseFactor:
+        sparsely = self.fill is not None and self.fill.is_sparse
+        return sparse_factor(self.matrix) if sparsely else scaled_factor(self.entries().dense())
+
+    def factor(self) -> ScaledFactor | SparseFactor:
+        """Its Cholesky factor, which is found once."""
         return self._factor
 
     def lowered(self) -> MatrixOperator:

@@ -13,10 +13,10 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigvalsh
 from genelin.errors import not_positive_definite
 from genelin.linalg import range_basis, unit_diagonal
 from genelin.linalg.columns import EPS, Block, Vector
+from genelin.linalg.factors import factored, is_diagonal_matrix
 from genelin.operators import Operator
 from genelin.results import LinearSolution
 from genelin.solvers.base import LinearSolver
-from genelin.solvers.factors import factored, is_diagonal_matrix
 
 __all__ = ["Direct", "invert"]
 

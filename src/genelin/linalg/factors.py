@@ -4,20 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 from scipy.sparse.linalg import splu
 
-from genelin.linalg.columns import Block, Vector
+from genelin.linalg.columns import Block, Vector, column_norms
+from genelin.linalg.scaling import LEAST
 
-__all__ = ["Fill", "SymmetricFactors", "factored", "foreseen_fill", "is_diagonal_matrix"]
+__all__ = [
+    "Fill",
+    "SparseFactor",
+    "SymmetricFactors",
+    "factored",
+    "foreseen_fill",
+    "is_diagonal_matrix",
+    "sparse_factor",
+]
 
 SEPARATED = 20.0  # entries of factors for every square of a separator's size
 LEVELS = 3.0  # and for every row and level of a nested dissection
 LONG = 200.0  # entries of a column of which each takes twice as long to find
+DENSE = 12  # numbers of a dense matrix that are factored as fast as one of a sparse one
+POWERS, COLUMNS = 3, 4  # of an inverse that tell its norm, and how many vectors they take
 AGAIN = 0.035  # of the time in which an entry is found, to solve with it once
 
 
@@ -29,12 +42,19 @@ class SymmetricFactors:
     ----------
     solve : M⁻¹ of a vector or of a block.
     pivots : the diagonal of D.
-    entries : of L.
+    L : sparse, with ones on its diagonal.
+    order : what P takes, row by row.
     """
 
     solve: Callable[[Block], Block]
     pivots: Vector
-    entries: int
+    L: Any
+    order: NDArray[np.intp]
+
+    @property
+    def entries(self) -> int:
+        """Those of L."""
+        return int(self.L.nnz)
 
     @property
     def negative(self) -> int:
@@ -66,7 +86,88 @@ def factored(M: Any) -> SymmetricFactors | None:
         return None
     if not np.array_equal(factors.perm_r, factors.perm_c):
         return None
-    return SymmetricFactors(factors.solve, factors.U.diagonal(), int(factors.L.nnz))
+    order = np.argsort(factors.perm_c)
+    return SymmetricFactors(factors.solve, factors.U.diagonal(), factors.L, order)
+
+
+@dataclass(frozen=True)
+class SparseFactor:
+    """LLᵀ = PDSDPᵀ with ones on the diagonal of DSD, for a sparse symmetric S.
+
+    Attributes
+    ----------
+    L : sparse rows, diagonals last; None where S is not positive definite.
+    order : what P takes, row by row.
+    scale : the diagonal of D.
+    norm : the largest sum of a row of DSD.
+    """
+
+    L: Any
+    order: NDArray[np.intp]
+    scale: Vector
+    norm: float
+
+    @cached_property
+    def condition(self) -> float:
+        """1/κ of DSD, roughly, by powers of its inverse."""
+        from genelin import kernels
+
+        V, largest = np.random.default_rng(0).standard_normal((len(self.scale), COLUMNS)), 1.0
+        for _ in range(POWERS):
+            V = kernels.upper_solve(self.L, kernels.lower_solve(self.L, V / column_norms(V)))
+            largest = float(column_norms(V).max())
+        return 1.0 / (self.norm * largest)
+
+    @property
+    def trouble(self) -> str:
+        """Why there is no factor; nothing if there is one."""
+        return "" if self.L is not None else "a pivot of its factorisation is not positive"
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether there is a factor with all its pivots above rounding."""
+        return self.L is not None and bool(self.L.diagonal().min() > LEAST)
+
+    def whitened(self, M: Block) -> Block:
+        """TᵀM, TTᵀ = S⁻¹."""
+        from genelin import kernels
+
+        taken = M[self.order]
+        taken *= self.scale[self.order, None]
+        return np.asarray(kernels.lower_solve(self.L, taken))
+
+    def lifted(self, U: Block) -> Block:
+        """TU."""
+        from genelin import kernels
+
+        out: Block = np.empty_like(U)
+        out[self.order] = kernels.upper_solve(self.L, U)
+        out *= self.scale[:, None]
+        return out
+
+
+def sparse_factor(S: Any) -> SparseFactor:
+    """Cholesky's factor of a sparse symmetric matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> S = sparse.csr_array(np.array([[4.0, 1.0], [1.0, 9.0]]))
+    >>> factor = sparse_factor(S)
+    >>> T = factor.lifted(np.eye(2))
+    >>> (T @ T.T @ S.toarray()).round(12).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    scale = 1.0 / np.sqrt(np.maximum(S.diagonal(), 1e-300))
+    D = sparse.diags_array(scale)
+    scaled = (D @ S @ D).tocsc()
+    found = factored(scaled)
+    if found is None or not np.all(found.pivots > 0):
+        return SparseFactor(None, np.arange(S.shape[0]), scale, 0.0)
+    L = found.L.tocsr()
+    L.data *= np.sqrt(found.pivots)[L.indices]
+    return SparseFactor(L, found.order, scale, float(np.ravel(abs(scaled).sum(axis=0)).max()))
 
 
 def is_diagonal_matrix(M: Any) -> bool:
@@ -93,6 +194,11 @@ class Fill:
 
     entries: float
     size: int
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether they would be faster than those of a dense matrix."""
+        return DENSE * self.entries < float(self.size) ** 2
 
     def factoring(self, entry: float) -> float:
         """Seconds to find them, by those for an entry of short columns."""
