@@ -7,11 +7,21 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
-__all__ = ["at_most", "blas_threads", "equal", "in_threads", "kernel_limit", "one_blas_thread"]
+__all__ = [
+    "at_most",
+    "blas_for",
+    "blas_threads",
+    "equal",
+    "in_threads",
+    "kernel_limit",
+    "one_blas_thread",
+]
+
+SHORT = 800  # size of matrices up to which threads of BLAS wait longer than they help
 
 _here = threading.local()  # `limit` of kernels that this thread calls
 _lock = threading.Lock()
@@ -37,6 +47,18 @@ def one_blas_thread() -> AbstractContextManager[Any]:
     2.0
     """
     return _blas_at_most(1)
+
+
+def blas_for(d: int) -> AbstractContextManager[Any]:
+    """BLAS for matrices of size d: on one thread where more wait longer than they help.
+
+    Examples
+    --------
+    >>> with blas_for(100):
+    ...     blas_threads()
+    1
+    """
+    return one_blas_thread() if d <= SHORT else nullcontext()
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import overload
 
@@ -13,7 +12,14 @@ from genelin.eigen.basis import ROUNDING, magnitudes
 from genelin.eigen.ccalin import canonical_solution
 from genelin.eigen.genelink import fix_signs
 from genelin.eigen.iteration import Callback, Meter
-from genelin.eigen.whitening import ByFactor, Whitening, by_diagonal, by_factor, whitening_of
+from genelin.eigen.whitening import (
+    ByDiagonal,
+    ByFactor,
+    Plain,
+    by_diagonal,
+    by_factor,
+    whitening_of,
+)
 from genelin.errors import not_positive_definite
 from genelin.linalg import (
     ScaledFactor,
@@ -23,14 +29,13 @@ from genelin.linalg import (
     scaled_factor,
 )
 from genelin.linalg.columns import Block, Vector
+from genelin.linalg.scaling import scaled_by
 from genelin.operators import Counter, Operator
 from genelin.problems import Pencil, TwoView
 from genelin.results import CCASolution, EigenSolution, Status, Trace
-from genelin.threads import one_blas_thread
+from genelin.threads import blas_for
 
 __all__ = ["Dense", "decomposed", "sine_bound", "status_of", "top_singular"]
-
-FEW = 800  # features up to which threads of BLAS wait for each other longer than they help
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,7 @@ class Dense:
     ) -> EigenSolution | CCASolution:
         """Solve `problem` for k pairs; nothing is random, and there is nothing to call back."""
         d = max(problem.splits) if isinstance(problem, TwoView) else problem.d
-        with one_blas_thread() if d <= FEW else nullcontext():
+        with blas_for(d):
             if isinstance(problem, TwoView):
                 return _dense_cca(problem, k, tol)
             return _dense_pencil(problem, k, tol)
@@ -104,9 +109,9 @@ def _dense_pencil(problem: Pencil, k: int, tol: float) -> EigenSolution:
     )
 
 
-def _scaled(A: Block, white: Whitening) -> Block:
+def _scaled(A: Block, white: Plain | ByDiagonal) -> Block:
     """TᵀAT of a diagonal T, not A itself; columns lie together, as LAPACK has them."""
-    return np.array(white.whitened(white.whitened(A).T)).T
+    return (np.array(A) if isinstance(white, Plain) else scaled_by(A, white.scale)).T
 
 
 def _reduced(A: Block, B: Block, operator: Operator) -> tuple[ByFactor, Block]:
@@ -119,7 +124,7 @@ def _reduced(A: Block, B: Block, operator: Operator) -> tuple[ByFactor, Block]:
     if white is None:
         rank = range_basis(B)[0].shape[1]
         raise not_positive_definite(f"its numerical rank is {rank} of {len(B)}")
-    scaled = (white.scale[:, None] * A * white.scale).T
+    scaled = scaled_by(A, white.scale).T  # columns lie together, as LAPACK has them
     return white, lapack.dsygst(scaled, white.L, lower=1, overwrite_a=1)[0]
 
 

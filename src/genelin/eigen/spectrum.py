@@ -126,9 +126,9 @@ def _looks(A: Any, B: Any) -> Iterator[_Look]:
     v /= np.linalg.norm(v)
     for steps in range(1, min(SEEN[-1], d) + 1):
         w = root * (A @ (root * v))
-        alpha.append(float(v @ w))
+        alpha.append(_dot(v, w))
         w -= alpha[-1] * v + beta[-1] * before
-        beta.append(float(np.linalg.norm(w)))
+        beta.append(np.sqrt(_dot(w, w)))
         ended = not beta[-1] > 0 or steps == d
         if ended or steps in SEEN:
             theta, U = eigh_tridiagonal(alpha, beta[1:-1])
@@ -137,3 +137,8 @@ def _looks(A: Any, B: Any) -> Iterator[_Look]:
         if ended:
             return
         before, v = v, w / beta[-1]
+
+
+def _dot(v: Vector, w: Vector) -> float:
+    """Without BLAS, whose threads would wait for each other."""
+    return float(np.einsum("i,i->", v, w))

@@ -9,8 +9,17 @@ from scipy.linalg import eigh, lapack
 
 from genelin.linalg.columns import EPS, Block, Vector
 from genelin.linalg.tall import by_rows
+from genelin.threads import blas_for
 
-__all__ = ["LEAST", "ScaledFactor", "column_sums", "range_basis", "scaled_factor", "unit_diagonal"]
+__all__ = [
+    "LEAST",
+    "ScaledFactor",
+    "column_sums",
+    "range_basis",
+    "scaled_by",
+    "scaled_factor",
+    "unit_diagonal",
+]
 
 LEAST = float(np.sqrt(10 * EPS))  # diagonal entry of a factor that is above rounding
 
@@ -28,6 +37,18 @@ def unit_diagonal(S: Block) -> tuple[Block, Vector]:
     diagonal = np.diagonal(S)
     scale = np.zeros(len(S))
     scale[diagonal > 0] = 1.0 / np.sqrt(diagonal[diagonal > 0])
+    return scaled_by(S, scale), scale
+
+
+def scaled_by(S: Block, scale: Vector) -> Block:
+    """DSD for the diagonal of D.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scaled_by(np.ones((2, 2)), np.array([1.0, 3.0])).tolist()
+    [[1.0, 3.0], [3.0, 9.0]]
+    """
     scaled: Block = np.empty_like(S, dtype=np.float64)
 
     def piece(rows: slice) -> None:
@@ -35,7 +56,7 @@ def unit_diagonal(S: Block) -> tuple[Block, Vector]:
         scaled[rows] *= scale[rows, None]
 
     by_rows(piece, len(S), S.size)
-    return scaled, scale
+    return scaled
 
 
 @dataclass(frozen=True)
@@ -79,8 +100,9 @@ def scaled_factor(S: Block) -> ScaledFactor:
     """
     scaled, scale = unit_diagonal(S)
     norm = float(column_sums(scaled).max(initial=0.0))
-    L, failed = lapack.dpotrf(scaled.T, lower=1, overwrite_a=1)  # columns lie together
-    condition = 0.0 if failed else float(lapack.dpocon(L, norm, uplo="L")[0])
+    with blas_for(len(S)):
+        L, failed = lapack.dpotrf(scaled.T, lower=1, overwrite_a=1)  # columns lie together
+        condition = 0.0 if failed else float(lapack.dpocon(L, norm, uplo="L")[0])
     return ScaledFactor(L, scale, int(failed), condition)
 
 
