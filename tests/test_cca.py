@@ -19,6 +19,7 @@ from genelin import (
     solvers,
     top_k_cca,
 )
+from genelin.operators import Rows
 
 LOCALLY_OPTIMAL = CCALin(locally_optimal=True, reduction=1e-2)
 
@@ -138,6 +139,27 @@ def test_reading_the_data_or_forming_covariances_gives_the_same(form):
     np.testing.assert_allclose(pairs.correlations, sigma[:2], atol=1e-8)
     # One pass for every product with A or B, or two in all to form them.
     assert pairs.cost.passes == pytest.approx(2.0) if form else pairs.cost.passes > 20
+
+
+@pytest.mark.parametrize("far", [0.0, 1e5])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_dense_view_beside_a_sparse_one(monkeypatch, far, swapped):
+    """One sweep makes the moment of the dense one; its variances come from that."""
+    X, Y = two_views([0.9, 0.6, 0.3], 6, 5, 10.0)
+    X, Y = X + far, np.where(np.abs(Y) > 0.3, Y, 0.0)
+    views = (X, sparse.csr_array(Y))
+    views, plain = (views[::-1], (Y, X)) if swapped else (views, (X, Y))
+    seen = []
+    about = Rows.mean_square_about
+    monkeypatch.setattr(
+        Rows,
+        "mean_square_about",
+        lambda rows, centre: (seen.append(rows.is_sparse), about(rows, centre))[1],
+    )
+    pairs = top_k_cca(*views, k=2, reg=1e-3)
+    assert all(seen)
+    expected = reference(*plain, 2, reg=1e-3)[0][:2]
+    np.testing.assert_allclose(pairs.correlations, expected, atol=1e-7)
 
 
 def test_scale_of_a_view_does_not_matter():

@@ -31,7 +31,7 @@ from genelin.operators.checks import (
     refuse_nonsquare,
 )
 from genelin.operators.chunked import paired
-from genelin.operators.moments import central_moments
+from genelin.operators.moments import central_moments, own_moment
 
 __all__ = ["Pencil", "TwoView", "check_pencil", "estimated_entries", "worth_forming"]
 
@@ -175,8 +175,15 @@ class TwoView:
         return moment if self.center else moment + np.outer(self.X.mean, self.Y.mean)
 
     def gather(self) -> None:
-        """Read the rows once for all covariances, where they are dense and worth forming."""
-        _ = self._central_moment
+        """Read the rows once for all covariances, where they are dense and worth forming.
+
+        Beside a sparse view, a dense one is read once for its own.
+        """
+        if self._central_moment is not None or not self.center:
+            return
+        for rows in (self.X, self.Y):
+            if not rows.is_sparse and rows.at_hand and worth_forming(rows, rows, self.form):
+                own_moment(rows)
 
     def _gram(self, rows: Rows, view: int) -> Gram:
         self.gather()

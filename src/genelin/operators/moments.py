@@ -11,7 +11,7 @@ from genelin.operators.chunked import ChunkedRows
 from genelin.operators.rows import Rows
 from genelin.operators.tasks import CentralMoments, DenseMoment, SparseMoment
 
-__all__ = ["central_moments", "moment_between"]
+__all__ = ["central_moments", "moment_between", "own_moment"]
 
 FAR = 100.0  # squared distance of a centre from the mean, against the variance, that loses digits
 
@@ -46,6 +46,13 @@ def central_moments(x: Rows, y: Rows) -> Block:
     own, others, between = (np.array(moment[part]) for part in parts)
     x.central_moment, y.central_moment, x.cross_moment = own, others, (y, between)
     return between
+
+
+def own_moment(x: Rows) -> None:
+    """Let one dense view keep the moment about its mean, by the same kind of sweep."""
+    if x.central_moment is None:
+        central_moments(x, Rows(np.empty((x.n, 0))))
+        x.cross_moment = None
 
 
 def _about(centre: Vector, x: Rows, y: Rows) -> tuple[Block, Vector]:
