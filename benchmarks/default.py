@@ -2,8 +2,9 @@
 
 Every method has a process of its own, is timed from X and Y (A and B) to its vectors, and is judged
 afterwards by one referee, in float64: the largest residual in the B⁻¹-norm, relative to |θ₁|, and
-the sum of the values that its vectors attain. A peer that misses the accuracy is run again with its
-own tolerance ten times tighter; one that does not reach it is not repeated.
+the sum of the values that its vectors attain (of −λ where the smallest are wanted: more is better).
+A peer that misses the accuracy is run again with its own tolerance ten times tighter; one that does
+not reach it is not repeated.
 """
 
 from __future__ import annotations
@@ -115,7 +116,8 @@ class Pencil:
         """Values that the space of the vectors attains, and the residual of its pairs."""
         W = orthonormal(np.array(answer, dtype=float), self.B)
         theta, Q = np.linalg.eigh(W.T @ (self.A @ W))
-        return verdict_on(self.A, self.B, W @ Q, theta, np.abs if self.which == "LM" else None)
+        merit = {"LM": np.abs, "LA": np.positive, "SA": np.negative}[self.which]
+        return verdict_on(self.A, self.B, W @ Q, theta, merit)
 
 
 def claims(solution: Any) -> Facts:
@@ -123,7 +125,7 @@ def claims(solution: Any) -> Facts:
     return {
         "passes": solution.cost.passes,
         "status": solution.status.label,
-        "claimed_residual": float(solution.residuals.max()),
+        "claimed": float(np.linalg.norm(solution.residuals)),
         "sin_theta_bound": float(solution.sin_theta_bound),
     }
 
@@ -140,13 +142,20 @@ def orthonormal(W: Any, B: Any) -> Any:
     return W
 
 
-def verdict_on(A: Any, B: Any, W: Any, theta: Any, size: Any = None) -> Facts:
-    """The sum of the values, and the largest residual of the pairs over |θ₁|."""
+def verdict_on(A: Any, B: Any, W: Any, theta: Any, merit: Any = np.positive) -> Facts:
+    """The sum of the values, the largest residual of the pairs over |θ₁|, and that of all.
+
+    The latter is the same for all bases of the eigenvectors of a multiple value.
+    """
     R = A @ W - (B @ W) * theta
     norms = np.sqrt(np.einsum("ij,ij->j", R, solved(B, R)))
     first = float(np.abs(theta).max())
-    total = float((size(theta) if size else theta).sum())
-    return {"residual": float(norms.max()) / first, "total": total, "first": first}
+    return {
+        "residual": float(norms.max()) / first,
+        "together": float(np.linalg.norm(norms)),
+        "total": float(merit(theta).sum()),
+        "first": first,
+    }
 
 
 def solved(B: Any, R: Any, reduction: float = 1e-6, most: int = 20_000) -> Any:
@@ -222,6 +231,11 @@ def modes(side: int) -> Pencil:
     return Pencil(*inputs.square_modes(side), k=10, which="SA")
 
 
+def rough(side: int) -> Pencil:
+    """An ill-conditioned B with cheap factors."""
+    return Pencil(*inputs.rough_against_smooth(side), k=10, which="LM")
+
+
 def plain(A: Any, which: str = "LM") -> Pencil:
     """One matrix."""
     return Pencil(A, sparse.eye_array(A.shape[0]).tocsr(), k=10, which=which, plain=True)
@@ -240,6 +254,11 @@ def power_graph(d: int) -> Pencil:
 def lattice(side: int) -> Pencil:
     """A square lattice in disorder, whose largest values belong to a few of its sites each."""
     return plain(inputs.disordered_lattice(side), "LA")
+
+
+def cube(side: int) -> Pencil:
+    """The slowest vibrations of a cube, whose factors are large; many of them come in threes."""
+    return plain(inputs.cube(side), "SA")
 
 
 def dense(d: int, which: str) -> Pencil:
@@ -299,6 +318,10 @@ def cases() -> list[Case]:
         listed += [Case("pencil_operator", name, *sides, tiny, PRODUCTS)]
     sizes = partial(modes, 316), partial(modes, 100), partial(modes, 50)
     listed += [Case("modes", "modes", *sizes, ("eigsh, shift-invert", "lobpcg", "PRIMME"))]
+    sizes = partial(cube, 50), partial(cube, 20), partial(cube, 10)
+    listed += [Case("cube", "cube", *sizes, ("eigsh, shift-invert", "eigsh", "lobpcg", "PRIMME"))]
+    sizes = partial(rough, 100), partial(rough, 50), partial(rough, 30)
+    listed += [Case("rough", "rough by smooth", *sizes, GRAMS)]
     for name, make, counts in (
         ("communities", community, (200_000, 20_000, 2_000)),
         ("power-law graph", power_graph, (200_000, 20_000, 2_000)),
@@ -452,8 +475,9 @@ def as_line(row: Facts) -> str:
     )
     status = row.get("status", "converged")
     notes = [note, status if status != "converged" else ""]
-    true = (row.get("residual") or 0.0) * row.get("first", 0.0)
-    understated = row.get("claimed_residual", np.inf) < 0.99 * true and true > 1e-12
+    true = row.get("together", 0.0)
+    understated = row.get("claimed", np.inf) < 0.99 * true
+    understated &= true > 1e-12 * row.get("first", 0.0)  # beyond rounding of the referee
     notes += ["claims a smaller residual"] if understated else []
     lost = row.get("first_call", 0.0)
     notes += [f"first call + {lost:.1f} s" if lost > 0.05 and row["method"] == OURS else ""]

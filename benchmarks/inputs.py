@@ -84,6 +84,21 @@ def square_modes(side: int) -> tuple[Any, Any]:
     return (sparse.kron(K, M) + sparse.kron(M, K)).tocsr(), sparse.kron(M, M).tocsr()
 
 
+def cube(side: int) -> Any:
+    """Differences between neighbours in a cube, side³ nodes within a fixed border."""
+    line = sparse.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(side, side))
+    return sparse.kronsum(line, sparse.kronsum(line, line)).tocsr()
+
+
+def rough_against_smooth(side: int, ridge: float = 1e-3, seed: int = 0) -> tuple[Any, Any]:
+    """Random entries, eight a row, by the differences between neighbours on a square."""
+    d, rng = side**2, np.random.default_rng(seed)
+    i, j = rng.integers(0, d, (2, 4 * d))
+    A = sparse.coo_array((rng.standard_normal(len(i)), (i, j)), shape=(d, d)).tocsr()
+    line = sparse.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(side, side))
+    return A + A.T, (sparse.kronsum(line, line) + ridge * sparse.eye_array(d)).tocsr()
+
+
 def _adjacency(d: int, i: Any, j: Any) -> Any:
     """Ones where nodes are joined."""
     A = sparse.coo_array((np.ones(len(i)), (i, j)), shape=(d, d)).tocsr()
