@@ -132,18 +132,26 @@ class SparseFactor:
         """TᵀM, TTᵀ = S⁻¹."""
         from genelin import kernels
 
-        taken = M[self.order]
-        taken *= self.scale[self.order, None]
+        taken = M.take(self.order, axis=0)
+        taken *= self._taken_scale
         return np.asarray(kernels.lower_solve(self.L, taken))
 
     def lifted(self, U: Block) -> Block:
         """TU."""
         from genelin import kernels
 
-        out: Block = np.empty_like(U)
-        out[self.order] = kernels.upper_solve(self.L, U)
+        out: Block = kernels.upper_solve(self.L, U).take(self._places, axis=0)
         out *= self.scale[:, None]
         return out
+
+    @cached_property
+    def _taken_scale(self) -> Block:
+        return self.scale[self.order, None]
+
+    @cached_property
+    def _places(self) -> NDArray[np.intp]:
+        """Where rows are that P has taken."""
+        return np.argsort(self.order)
 
 
 def sparse_factor(S: Any) -> SparseFactor:
