@@ -112,3 +112,14 @@ def test_inertia_counts(seed, d, hollow, which):
     if np.abs(sizes - size).min() < 1e-9:
         return
     assert count_beyond(Pencil(A, which=which), size) == np.count_nonzero(sizes > size)
+
+
+@pytest.mark.parametrize("shift", [-0.1, 0.3, 1.0, 5.0])
+def test_what_has_no_root_tells_how_many_eigenvalues_are_negative(shift):
+    """Diagonals may be negative, too."""
+    L = laplacian(60, np.random.default_rng(3))
+    S = (L - shift * sparse.eye_array(60)).tocsr()
+    factor = sparse_factor(S)
+    expected = int(np.count_nonzero(np.linalg.eigvalsh(S.toarray()) < 0))
+    assert factor.negative == expected
+    assert (factor.L is None) == (expected > 0)

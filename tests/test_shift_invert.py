@@ -310,3 +310,20 @@ def test_leading_pairs_match_eigh(seed, d, count, which, kind):
     np.testing.assert_allclose(
         np.abs(quotients) if which == "LM" else quotients, expected[:count], atol=1e-12
     )
+
+
+# --- Values that are far from each other -------------------------------------------------------
+
+
+@pytest.mark.parametrize("tol", [1e-4, 1e-6])
+def test_values_of_all_sizes_next_to_a_singular_end(tol):
+    """Zero twice, and seven sizes beside each other: each residual is small by the largest one."""
+    chains = [10.0**-power * path(300) for power in range(0, 7)]
+    rings = [path(200), path(250)]
+    for ring in rings:
+        ring[0, 0] = ring[-1, -1] = 1.0
+    A = sparse.block_diag([*chains, *rings]).tocsr()
+    solution = top_k(A, k=12, which="SA", tol=tol, method=ShiftInvert())
+    values = np.sort(np.concatenate([linalg.eigvalsh(part.toarray()) for part in chains + rings]))
+    assert solution.converged
+    np.testing.assert_allclose(solution.values, values[:12], atol=tol * values[11])

@@ -8,28 +8,31 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
 
 from genelin.eigen.basis import start_block
 from genelin.eigen.davidson import Davidson
 from genelin.eigen.iteration import Callback, Meter
+from genelin.eigen.krylov import KrylovSpace
 from genelin.eigen.spaces import Basis
 from genelin.eigen.spectrum import beyond_the_end
 from genelin.io.checkpoint import UNKEPT, Journal
-from genelin.linalg.columns import Block, Vector
-from genelin.linalg.factors import SymmetricFactors, factored
+from genelin.linalg import SparseFactor, sparse_factor
+from genelin.linalg.columns import Block
 from genelin.operators import Operator
 from genelin.problems import Pencil
 from genelin.results import EigenSolution, Status
+from genelin.room import memory_used_again
 from genelin.threads import one_blas_thread
 
 __all__ = ["GUARDS", "ShiftInvert", "one_sided", "sparse_core"]
 
 GUARDS = 2  # pairs behind the k-th that are asked for, to see the gap
 PROBES, DEPTH = 4, 3  # random columns that look for what was missed, and steps that they take
-RESTARTS = 40  # of Lanczos, at most
+COLUMNS, SPARE = 4, 40  # of a block of Lanczos, and of its space beyond two for every pair
+STEPS = 400  # of Lanczos, at most
+NEAR = 0.03  # of the accuracy: what blocks may have in common
+FINER, FINEST = 0.1, 1e-14  # accuracy of 1/(λ − σ) against that of λ, and what is tried at last
 Step = Callable[[Block], Block]
-FINER = 1e-2  # accuracy of 1/(λ − σ) against that of λ, which may be close to zero
 CHECKS = 2  # iterations of `Davidson` on what was found
 
 
@@ -81,77 +84,85 @@ class ShiftInvert:
             meter.carry(replace(found.cost, seconds=0.0))  # this clock has gone on
             return replace(found, cost=meter.cost())
 
-        start, many, matrices = None, 2 * (k + GUARDS) >= problem.d, one_sided(problem)
-        factors = None if journal.begun or many else self._factors(problem, *matrices, meter)
-        if factors is not None:
-            for accuracy in (tol * FINER, 0.0):
-                start = _found(meter, problem, factors, k + GUARDS, accuracy, rng)
+        start, matrices = None, one_sided(problem)
+        many = journal.begun or 2 * _room(k + GUARDS) > problem.d
+        with memory_used_again(), one_blas_thread():
+            factor = None if many else self._factor(problem, *matrices, meter)
+        if factor is not None:
+            for accuracy in (tol * FINER, FINEST):
+                with memory_used_again(), one_blas_thread():
+                    start = _found(meter, problem, factor, k + GUARDS, accuracy, rng)
                 found = run(Davidson(start=start, max_iter=CHECKS))
                 if found.converged or found.status is Status.STOPPED:
                     return found
         return run(Davidson(start=start))
 
-    def _factors(self, problem: Pencil, A: Any, B: Any, meter: Meter) -> SymmetricFactors | None:
-        """Those of A − σB, positive definite; None where no such σ is known."""
-        if self.shift is None:
-            for sigma in beyond_the_end(A, B):
-                factors = factored(A - sigma * B)
-                if factors is not None:
-                    meter.counter.flops += float(factors.entries) ** 2 / problem.d
-                    if not factors.negative:
-                        return factors
-            return None
-        given = factored(A - (self.shift if problem.which == "SA" else -self.shift) * B)
-        if given is None or given.negative:
-            raise ValueError(
-                f"shift={self.shift:g} is not beyond the end of the spectrum: "
-                f"{'some' if given is None else given.negative} of the eigenvalues lie there or "
-                "beyond. Choose it farther out, or None"
-            )
-        return given
+    def _factor(self, problem: Pencil, A: Any, B: Any, meter: Meter) -> SparseFactor | None:
+        """That of A − σB, positive definite; None where no such σ is known."""
+        given = self.shift
+        if given is not None:
+            shifts = [given if problem.which == "SA" else -given]
+        else:
+            shifts = beyond_the_end(A, B)
+        for sigma in shifts:
+            factor = sparse_factor(A - sigma * B)
+            if factor.L is not None:
+                meter.counter.flops += float(factor.L.nnz) ** 2 / problem.d
+                return factor
+            if given is not None:
+                raise ValueError(
+                    f"shift={given:g} is not beyond the end of the spectrum: "
+                    f"{factor.negative or 'some'} of the eigenvalues lie there or beyond. Choose "
+                    "it farther out, or None"
+                )
+        return None
+
+
+def _room(count: int) -> int:
+    """Columns of the space that so many pairs are found in."""
+    return 2 * count + SPARE
 
 
 def _found(
-    meter: Meter, problem: Pencil, factors: SymmetricFactors, count: int, accuracy: float, rng: Any
-) -> Block | None:
-    """The vectors of so many pairs and of probes, or of fewer pairs where Lanczos gives up."""
+    meter: Meter, problem: Pencil, factor: SparseFactor, count: int, accuracy: float, rng: Any
+) -> Block:
+    """The vectors of so many pairs, and of what random columns see beside them."""
     pencil, counter = meter.metered(problem), meter.counter
 
-    def inverse(R: Block) -> Block:
-        counter.flops += 4.0 * factors.entries * R.shape[1]
-        return factors.solve(R)
+    def inverted(V: Block) -> Block:
+        """TᵀBT V for TTᵀ = (A − σB)⁻¹: its values are 1/(λ − σ)."""
+        counter.flops += 4.0 * factor.L.nnz * V.shape[1]
+        return factor.whitened(pencil.B @ factor.lifted(V))
 
-    def step(V: Block) -> Block:
-        return inverse(pencil.B @ V)
-
-    W = _by_lanczos(pencil, inverse, count, accuracy, rng)
-    if W.shape[1] < count:
-        return W if W.shape[1] else None
-    return _probed(pencil, step(W), step, rng)  # one more step takes rounding out of W
+    U = _leading(inverted, problem.d, count, accuracy, rng)
+    W = factor.lifted(inverted(U))  # one more step takes rounding out of them
+    return _probed(pencil, W, lambda V: factor.lifted(factor.whitened(pencil.B @ V)), rng)
 
 
-def _by_lanczos(pencil: Pencil, inverse: Step, count: int, accuracy: float, rng: Any) -> Block:
-    """The vectors that ARPACK finds, fewer than `count` where it gives up."""
-    d = pencil.d
-    A, B = (_linear(part.__matmul__, d) for part in pencil.operators)
-    try:
-        with one_blas_thread():  # many would wait for each other on single vectors
-            vectors: Block = eigsh(
-                A,
-                count,
-                M=None if pencil.B.is_identity else B,
-                sigma=0.0,  # ARPACK sees 1/(λ − σ), and is not told σ
-                OPinv=_linear(lambda v: inverse(v[:, None])[:, 0], d),
-                ncv=min(max(2 * count + 1, 20), d),
-                maxiter=RESTARTS,
-                tol=accuracy,
-                v0=rng.standard_normal(d),
-            )[1]
-    except ArpackNoConvergence as few:
-        vectors = few.eigenvectors
-    except ArpackError:
-        vectors = np.empty((d, 0))
-    return vectors
+def _leading(product: Step, d: int, count: int, accuracy: float, rng: Any) -> Block:
+    """Vectors of the largest values of a positive definite matrix, by block Lanczos.
+
+    Their residuals are small against their own values, which may be far from each other, unless
+    that takes too long.
+    """
+    space = KrylovSpace(product, d, _room(count), NEAR * accuracy)
+    space.begin(rng.standard_normal((d, COLUMNS)))
+    for _ in range(STEPS):
+        space.grow()
+        lost = COLUMNS - space.width
+        if lost:  # an invariant space was met: others are looked for beside it
+            space.widen(rng.standard_normal((d, lost)))
+        full = space.size + COLUMNS > space.most
+        if space.size <= count:
+            continue
+        theta, U, residuals = space.ritz("LA")
+        space.limit = NEAR * accuracy * theta[count - 1] / theta[0]
+        if np.all(residuals[:count] <= accuracy * theta[:count]):
+            break
+        if full:
+            space.restart(theta, U, count + (space.most - count) // 4)
+            theta, U, _ = space.ritz("LA")
+    return space.vectors(U[:, :count])
 
 
 def _probed(pencil: Pencil, W: Block, step: Step, rng: Any) -> Block:
@@ -165,11 +176,6 @@ def _probed(pencil: Pencil, W: Block, step: Step, rng: Any) -> Block:
     for _ in range(DEPTH):
         Z = step(basis.add(Z))
     return basis.Q
-
-
-def _linear(product: Callable[[Vector], Vector], d: int) -> LinearOperator:
-    """A function of vectors, as SciPy likes it."""
-    return LinearOperator((d, d), matvec=lambda v: product(np.ravel(v)), dtype=np.float64)
 
 
 def one_sided(problem: Pencil) -> tuple[Any, Any]:

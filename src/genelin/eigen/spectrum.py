@@ -123,7 +123,7 @@ def _looks(A: Any, B: Any) -> Iterator[_Look]:
     d = len(root)
     v, before = np.random.default_rng(0).standard_normal(d), np.zeros(d)
     alpha, beta = list[float](), [0.0]
-    v /= np.linalg.norm(v)
+    v /= np.sqrt(_dot(v, v))
     for steps in range(1, min(SEEN[-1], d) + 1):
         w = root * (A @ (root * v))
         alpha.append(_dot(v, w))

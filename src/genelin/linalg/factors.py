@@ -100,12 +100,14 @@ class SparseFactor:
     order : what P takes, row by row.
     scale : the diagonal of D.
     norm : the largest sum of a row of DSD.
+    negative : eigenvalues of S below zero; None where the factorisation does not tell.
     """
 
     L: Any
     order: NDArray[np.intp]
     scale: Vector
     norm: float
+    negative: int | None = 0
 
     @cached_property
     def condition(self) -> float:
@@ -167,12 +169,14 @@ def sparse_factor(S: Any) -> SparseFactor:
     >>> (T @ T.T @ S.toarray()).round(12).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    scale = 1.0 / np.sqrt(np.maximum(S.diagonal(), 1e-300))
+    sizes = np.abs(S.diagonal())
+    scale = 1.0 / np.sqrt(np.where(sizes > 0, sizes, 1.0))
     D = sparse.diags_array(scale)
     scaled = (D @ S @ D).tocsc()
     found = factored(scaled)
     if found is None or not np.all(found.pivots > 0):
-        return SparseFactor(None, np.arange(S.shape[0]), scale, 0.0)
+        negative = None if found is None else found.negative
+        return SparseFactor(None, np.arange(S.shape[0]), scale, 0.0, negative)
     L = found.L.tocsr()
     L.data *= np.sqrt(found.pivots)[L.indices]
     return SparseFactor(L, found.order, scale, float(np.ravel(abs(scaled).sum(axis=0)).max()))

@@ -15,8 +15,11 @@ from genelin.operators.chunked import ChunkedRows
 from genelin.operators.matrix import FunctionOperator, MatrixOperator
 from genelin.operators.parts import RowSource
 from genelin.operators.rows import Rows
+from genelin.threads import blas_threads, equal, in_threads, one_blas_thread
 
 __all__ = ["as_numbers", "as_operator", "as_rows", "is_dask", "kept_elsewhere", "refuse_dtype"]
+
+MANY = 2**20  # numbers that are worth more than one thread
 
 
 def as_operator(A: Any, shape: tuple[int, int] | None = None, name: str = "A") -> Operator:
@@ -203,13 +206,24 @@ def refuse_dtype(dtype: Any, name: str) -> None:
         )
 
 
+def _squares(numbers: Any) -> float:
+    """Their sum, without threads of BLAS: those wait in a busy loop where kernels are to work."""
+
+    def share(first: int, last: int) -> float:
+        part = numbers[first:last]
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(part @ part)
+
+    parts = equal(len(numbers), blas_threads() if len(numbers) > MANY else 1)
+    with one_blas_thread():
+        return sum(in_threads(share, parts))
+
+
 def _refuse_nonfinite(A: Any, name: str) -> None:
     """Look for NaN and inf; the sum of squares is a quick test that rarely needs the slow one."""
     values = A.data if sparse.issparse(A) else A
-    flat = values.ravel("K") if values.flags.forc else values
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(flat @ flat if flat.ndim == 1 else flat.sum()):
-            return
+    if np.isfinite(_squares(values.ravel("K")) if values.flags.forc else values.sum()):
+        return
     bad = ~np.isfinite(values)
     if not bad.any():
         return

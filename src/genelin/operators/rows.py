@@ -242,7 +242,7 @@ class Rows:
         """Pairs of stored numbers in the same row: multiplications to form XᵀY."""
         if not self.is_sparse:
             return float(self.stored) * other.stored / self.n
-        counts = np.diff(self.matrix.indptr).astype(np.float64)
         if not other.is_sparse:
             return float(self.stored) * other.d
-        return float(counts @ np.diff(other.matrix.indptr))
+        counts = (np.diff(rows.matrix.indptr).astype(np.float64) for rows in (self, other))
+        return float(np.einsum("i,i->", *counts))  # BLAS would leave threads that wait busily
