@@ -216,7 +216,7 @@ def _squares(numbers: Any) -> float:
 
     parts = equal(len(numbers), blas_threads() if len(numbers) > MANY else 1)
     with one_blas_thread():
-        return sum(in_threads(share, parts))
+        return float(sum(in_threads(share, parts)))
 
 
 def _refuse_nonfinite(A: Any, name: str) -> None:
