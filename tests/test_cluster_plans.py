@@ -106,7 +106,7 @@ def test_few_features_are_summed_in_one_pass():
 def test_what_does_not_fit_comes_last_and_says_so():
     data = DataSpec(10**7, 5000)
     roomy, tight = (plan(data, data, replace(FEW, memory=m)) for m in (1e12, 52e9))
-    assert roomy.chosen.name == "covariances formed"
+    assert roomy.chosen.name == "dense"
     assert tight.chosen.name == "data as operator"
     assert "too little memory: workers" in str(tight)
     assert "too little" not in str(roomy)

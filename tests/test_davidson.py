@@ -26,7 +26,7 @@ from genelin import (
 from genelin.eigen import correction
 from genelin.eigen.basis import Products, RitzBasis
 from genelin.eigen.davidson import _Run
-from genelin.eigen.pencil_routes import OrDense
+from genelin.eigen.dense import OrDense
 from genelin.eigen.planner import best_route
 from genelin.eigen.referee import Gap, Referee
 from genelin.eigen.whitened import WhitenedSVD, is_diagonal
@@ -261,7 +261,9 @@ def test_covariances_that_are_not_diagonal_are_refused() -> None:
 def test_wide_indicators_take_the_diagonal_route() -> None:
     X, Y = indicators(9000, (3000, 2500))
     assert best_route(TwoView(X, Y, reg=1e-3, center=False), 5).method == WhitenedSVD()
-    assert isinstance(best_route(TwoView(X, Y, reg=1e-3, center=True), 5).method, Davidson)
+    centred = best_route(TwoView(X, Y, reg=1e-3, center=True), 5).method
+    assert isinstance(centred, OrDense)
+    assert isinstance(centred.first, Davidson)
 
 
 def test_the_dense_end_of_a_budget_counts_all_products() -> None:

@@ -9,8 +9,8 @@ from scipy.sparse.linalg import aslinearoperator
 
 from genelin import Davidson, Dense, Pencil, TwoView, plan_cca, plan_top_k, top_k, top_k_cca
 from genelin.eigen import planner, routes
+from genelin.eigen.dense import OrDense
 from genelin.eigen.machine import STOCK, measured, memory_at_hand
-from genelin.eigen.pencil_routes import OrDense
 from genelin.eigen.planner import best_route, planned
 from genelin.eigen.whitened import WhitenedSVD
 
@@ -157,3 +157,31 @@ def test_the_machine_is_measured_once():
     assert measured() is measured()
     assert min(vars(measured()).values()) > 0
     assert memory_at_hand() > 0
+
+
+def test_an_iteration_ends_densely_where_that_fits():
+    """As many columns are granted as take as long; whoever forbids covariances has none formed."""
+    X, Y = wide_views(20_000, 2500, 2)
+    method = best_route(TwoView(X, Y, reg=1e-3), 5).method
+    assert isinstance(method, OrDense)
+    assert method.first.max_applications < np.inf
+    assert best_route(TwoView(X, Y, reg=1e-3, form=False), 5).method == Davidson()
+
+
+def test_the_dense_end_of_views_is_their_answer():
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((2, 90, 60))  # hardly more rows than columns: values crowd
+    problem = TwoView(X, Y, reg=1e-3)
+    short, exact = OrDense(Davidson(max_applications=100)), Dense()(problem, 3)
+    found = short(problem, 3)
+    assert found.converged
+    np.testing.assert_allclose(found.correlations, exact.correlations, rtol=1e-12)
+    assert found.cost.applications >= 100
+    assert len(found.trace) > 0
+
+
+def test_dense_views_with_hardly_more_rows_than_columns_are_solved_densely():
+    """Most of their correlations are close to one, which an iteration would take minutes for."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((2, 3000, 2500))
+    assert best_route(TwoView(X, Y, reg=1e-3), 5).name == "dense"

@@ -79,7 +79,7 @@ class _Site:
     def dense(self) -> Route:
         """Covariances by the workers, in one pass, and everything else by the client."""
         dx, dy = (float(d) for d in self.problem.splits)
-        seconds = forming(self.problem, self._of_all) + decomposing(dx, dy, self._of_client)
+        seconds = forming(self.problem, self._of_all) + decomposing(dx, dy, self.k, self._of_client)
         moment, numbers = DOUBLE * (dx + dy) ** 2, dx**2 + dy**2 + dx * dy
         return Route(
             "dense",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import overload
+from dataclasses import dataclass, replace
+from typing import Any, overload
 
 import numpy as np
 from scipy.linalg import eigh, lapack, svd
@@ -21,6 +21,7 @@ from genelin.eigen.whitening import (
     whitening_of,
 )
 from genelin.errors import not_positive_definite
+from genelin.io.checkpoint import UNKEPT, Journal
 from genelin.linalg import (
     ScaledFactor,
     column_norms,
@@ -35,7 +36,7 @@ from genelin.problems import Pencil, TwoView
 from genelin.results import CCASolution, EigenSolution, Status, Trace
 from genelin.threads import blas_for
 
-__all__ = ["Dense", "decomposed", "sine_bound", "status_of", "top_singular"]
+__all__ = ["Dense", "OrDense", "decomposed", "has_few", "sine_bound", "status_of", "top_singular"]
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,37 @@ class Dense:
             if isinstance(problem, TwoView):
                 return _dense_cca(problem, k, tol)
             return _dense_pencil(problem, k, tol)
+
+
+@dataclass(frozen=True)
+class OrDense:
+    """An iteration with a budget, and the dense solution once that is spent.
+
+    An iteration that has taken as long as a dense solution without an answer has at most doubled
+    the cost.
+
+    Attributes
+    ----------
+    first : the iteration.
+    """
+
+    first: Any
+
+    def __call__(
+        self,
+        problem: Pencil | TwoView,
+        k: int,
+        tol: float = 1e-8,
+        rng: np.random.Generator | int | None = 0,
+        callback: Callback | None = None,
+        journal: Journal = UNKEPT,
+    ) -> Any:
+        """Solve `problem` for k pairs."""
+        limited = self.first(problem, k, tol, rng, callback, journal)
+        if limited.converged or limited.status is Status.STOPPED:
+            return limited
+        dense = Dense()(problem, k, tol, rng)
+        return replace(dense, cost=limited.cost + dense.cost, trace=limited.trace)
 
 
 def _dense_pencil(problem: Pencil, k: int, tol: float) -> EigenSolution:
@@ -168,6 +200,17 @@ def decomposed(
     )
 
 
+def has_few(k: int, d: float) -> bool:
+    """Whether k + 1 of d pairs are so few that they are found without the others.
+
+    Examples
+    --------
+    >>> has_few(10, 1000), has_few(10, 80)
+    (True, False)
+    """
+    return 8 * (k + 1) <= d
+
+
 def top_singular(M: Block, k: int, counter: Counter) -> tuple[Block, Vector, Block]:
     """The leading k + 1 singular triplets at least.
 
@@ -175,7 +218,7 @@ def top_singular(M: Block, k: int, counter: Counter) -> tuple[Block, Vector, Blo
     digits, all come from the SVD.
     """
     rows = len(M)
-    if 8 * (k + 1) <= rows <= M.shape[1]:
+    if has_few(k, rows) and rows <= M.shape[1]:
         chosen = [rows - k - 1, rows - 1]
         squares, U = eigh(M @ M.T, subset_by_index=chosen, check_finite=False)
         counter.flops += 2 * rows**2 * M.shape[1] + 2 * rows**3  # reduced to three diagonals
@@ -184,7 +227,7 @@ def top_singular(M: Block, k: int, counter: Counter) -> tuple[Block, Vector, Blo
             V = (M.T @ U) / sigma
             if column_norms(M @ V - U * sigma).max() <= 1e-13 * len(M) ** 0.5 * sigma[0]:
                 return U, sigma, V
-    if 8 * (k + 1) <= M.shape[1] < rows:
+    if has_few(k, M.shape[1]) and M.shape[1] < rows:
         V, sigma, U = top_singular(M.T, k, counter)
         return U, sigma, V
     U, sigma, Vt = svd(M, full_matrices=False, check_finite=False)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from genelin.eigen.davidson import Davidson
-from genelin.eigen.dense import Dense
-from genelin.eigen.iteration import Callback
+from genelin.eigen.dense import Dense, OrDense
 from genelin.eigen.lanczos import Lanczos
 from genelin.eigen.machine import Profile
 from genelin.eigen.plan import Route
@@ -18,13 +16,11 @@ from genelin.eigen.routes import OUTER, SKINNY, STEPS, basis_memory, basis_secon
 from genelin.eigen.shift_invert import GUARDS, ShiftInvert, one_sided, sparse_core
 from genelin.eigen.spectrum import crowding, digits_seen
 from genelin.eigen.whitening import by_diagonal
-from genelin.io.checkpoint import UNKEPT, Journal
 from genelin.linalg.factors import foreseen_fill, is_diagonal_matrix
 from genelin.operators import Operator
 from genelin.problems import SMALL, Pencil
-from genelin.results import EigenSolution, Status
 
-__all__ = ["OrDense", "is_explicit", "pencil_routes", "per_column"]
+__all__ = ["is_explicit", "pencil_routes", "per_column"]
 
 FEWER = 768  # size up to which a sparse A with a diagonal B is taken as dense at once
 OPAQUE = 256  # size up to which operators without entries are multiplied out at once
@@ -41,33 +37,6 @@ EASY = 6  # steps of a solve with a B that is well conditioned, and half of thos
 THROUGH = 1.5  # times that a column goes through the space, about
 MOST_FACTORED, FACTORED = 2.0**32, 40.0  # bytes for factors of a dense B, and for a number of it
 STORED = 40.0  # bytes for an entry of factors, while they are found
-
-
-@dataclass(frozen=True)
-class OrDense:
-    """An iteration with a budget, and the dense solution once that is spent.
-
-    To multiply out operators of size d takes 2d columns: an iteration that has taken as many
-    without an answer has at most doubled the cost.
-    """
-
-    first: Any
-
-    def __call__(
-        self,
-        problem: Pencil,
-        k: int,
-        tol: float = 1e-8,
-        rng: np.random.Generator | int | None = 0,
-        callback: Callback | None = None,
-        journal: Journal = UNKEPT,
-    ) -> EigenSolution:
-        """Solve `problem` for k pairs."""
-        limited: EigenSolution = self.first(problem, k, tol, rng, callback, journal)
-        if limited.converged or limited.status is Status.STOPPED:
-            return limited
-        dense = Dense()(problem, k, tol, rng)
-        return replace(dense, cost=limited.cost + dense.cost, trace=limited.trace)
 
 
 def pencil_routes(problem: Pencil, k: int, profile: Profile, column: float) -> tuple[Route, ...]:

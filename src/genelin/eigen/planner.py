@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from genelin.eigen.basis import start_block
 from genelin.eigen.correction import Correctors
 from genelin.eigen.davidson import Davidson
-from genelin.eigen.dense import Dense
+from genelin.eigen.dense import Dense, OrDense
 from genelin.eigen.lanczos import Lanczos
 from genelin.eigen.machine import STOCK, Profile, measured, seconds_of
 from genelin.eigen.pencil_routes import is_explicit, pencil_routes, per_column
@@ -59,26 +60,34 @@ def surveyed(problem: Pencil | TwoView, k: int, tol: float) -> Plan:
     first, *others = sorted(plan.routes, key=lambda route: route.name != taken.name)
     told = _foretold(first, k, tol)
     ratio = told.seconds / first.seconds
-    rest = (
+    rest = [
         replace(route, seconds=ratio * route.seconds)
-        if isinstance(route.method, Davidson)
+        if isinstance(_iteration(route.method), Davidson)
         else route
         for route in others
-    )
+    ]
+    direct = [route.seconds for route in rest if isinstance(route.method, Dense)]
+    if isinstance(told.method, OrDense) and direct:
+        told = replace(told, seconds=min(told.seconds, 2 * direct[0]))
     return replace(plan, routes=(told, *rest))
+
+
+def _iteration(method: Any) -> Any:
+    """What a method begins with."""
+    return method.first if isinstance(method, OrDense) else method
 
 
 def _foretold(route: Route, k: int, tol: float) -> Route:
     """An iterative route down to a tolerance, as its first iterations foretell it."""
-    problem = route.problem
-    if not isinstance(route.method, Davidson | Lanczos):
+    problem, method = route.problem, _iteration(route.method)
+    if not isinstance(method, Davidson | Lanczos):
         return route
     if not isinstance(problem, TwoView):
         longer = math.log10(tol) / math.log10(USUAL)
         return replace(route, seconds=longer * route.seconds, passes=longer * route.passes)
     if route.seconds > LONGEST or not (problem.X.at_hand and problem.Y.at_hand):
         return route
-    tried = rehearsed(route.method, replace(problem), k, tol)
+    tried = rehearsed(method, replace(problem), k, tol)
     reason = f"{route.reason.split(';')[0]}; {tried.reason}"
     return replace(route, seconds=tried.seconds, passes=tried.passes, reason=reason)
 

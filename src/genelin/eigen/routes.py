@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from genelin.eigen.davidson import Davidson
-from genelin.eigen.dense import Dense
+from genelin.eigen.dense import Dense, OrDense, has_few
 from genelin.eigen.few_rows import FewRows
 from genelin.eigen.machine import Profile, memory_at_hand
 from genelin.eigen.plan import Route
@@ -38,18 +38,30 @@ SPARE = 0.8  # part of the free memory that a route may take
 GUESS = 2.0**0.5  # how far off a guess may be: of the outer iterations, of the steps of solves
 UPDATED = 120.0  # bytes of memory that a step of a solve goes through for every number of a block
 SKINNY = 4.0  # how much slower dense products with few columns are, for each number
+CENTRED = 2.0  # and again through rows that are centred on the way
+COUNTED = 1.4  # columns that are counted, for every one that is foreseen
 LANCZOS = 20  # products with a diagonal problem for every pair
 
 
 def ranked(routes: list[Route], guesses: int = 2) -> tuple[Route, ...]:
-    """Those that fit in memory first, then by time; that of an iteration may well be longer."""
-    free = SPARE * memory_at_hand()
+    """Those that fit in memory first, then by time; that of an iteration may well be longer.
+
+    One that ends densely can at most take twice as long as the dense route. For dense views that
+    is no comfort: with hardly more rows than columns, most correlations are close to one.
+    """
 
     def key(route: Route) -> tuple[bool, float]:
         certain = isinstance(route.method, Dense | FewRows)
-        return route.memory > free, route.seconds * (1.0 if certain else GUESS**guesses)
+        bounded = isinstance(route.method, OrDense) and route.problem.X.is_sparse
+        doubts = 0 if certain else guesses - bounded
+        return not _fits(route), route.seconds * GUESS**doubts
 
     return tuple(sorted(routes, key=key))
+
+
+def _fits(route: Route) -> bool:
+    """Whether there is memory for it."""
+    return route.memory <= SPARE * memory_at_hand()
 
 
 def basis_seconds(d: float, width: int, steps: int, profile: Profile, outer: int = OUTER) -> float:
@@ -87,14 +99,15 @@ def moment_of(x: Rows, y: Rows, profile: Profile) -> Moment:
         )
     entries, thin = float(x.d) * y.d, SKINNY * profile.multiply
     forming = profile.multiply * min(x.stored * y.d, y.stored * x.d)
-    return Moment(entries, forming, thin * entries, 2 * thin * stored)
+    return Moment(entries, forming, thin * entries, 2 * CENTRED * thin * stored)
 
 
 def view_routes(problem: TwoView, k: int, profile: Profile, steps: int | None) -> tuple[Route, ...]:
     """Routes to k canonical pairs; `steps` of a solve where they are known."""
     if is_diagonal(problem):
-        return ranked([_diagonal_route(problem, k, profile), _dense_route(problem, profile)])
-    direct = [_dense_route(problem, profile), *_few_rows_routes(problem, k, profile)]
+        return ranked([_diagonal_route(problem, k, profile), _dense_route(problem, k, profile)])
+    dense = _dense_route(problem, k, profile)
+    direct = [dense, *_few_rows_routes(problem, k, profile)]
     if max(problem.splits) <= SMALL:
         return ranked(direct)
     moments = [moment_of(*pair, profile) for pair in moment_pairs(problem)]
@@ -104,7 +117,24 @@ def view_routes(problem: TwoView, k: int, profile: Profile, steps: int | None) -
     routes = [
         _davidson_route(problem, k, profile, solves, moments, formed) for formed in alternatives
     ]
+    if problem.form is None and _fits(dense):
+        routes = [_limited(route, dense, _sweeps(solves) * Davidson.width(k)) for route in routes]
     return ranked([*routes, *direct], guesses=2 if steps is None else 1)
+
+
+def _limited(route: Route, dense: Route, columns: float) -> Route:
+    """A route of so many columns, which is left for the dense one when that would be done."""
+    most = round(COUNTED * columns * max(dense.seconds / route.seconds, 1.0))
+    method = OrDense(replace(route.method, max_applications=most))
+    reason = f"{route.reason}, dense after {most} columns"
+    memory = max(route.memory, dense.memory)
+    return replace(route, method=method, memory=memory, reason=reason)
+
+
+def _sweeps(solves: tuple[int, int]) -> float:
+    """Sweeps over the data of outer iterations with so many steps each."""
+    outer, steps = solves
+    return outer * (4.0 + steps)  # expansions in double precision count twice
 
 
 def moment_pairs(problem: TwoView) -> tuple[tuple[Rows, Rows], ...]:
@@ -113,10 +143,10 @@ def moment_pairs(problem: TwoView) -> tuple[tuple[Rows, Rows], ...]:
     return (X, X), (Y, Y), (X, Y)
 
 
-def _dense_route(problem: TwoView, profile: Profile) -> Route:
+def _dense_route(problem: TwoView, k: int, profile: Profile) -> Route:
     dx, dy = (float(d) for d in problem.splits)
     numbers = dx**2 + dy**2 + dx * dy
-    seconds = forming(problem, profile) + decomposing(dx, dy, profile)
+    seconds = forming(problem, profile) + decomposing(dx, dy, k, profile)
     reason = "covariances in one pass, their factors, and one decomposition"
     return Route("dense", seconds, 1.0, 24 * numbers, reason, problem, Dense())
 
@@ -145,11 +175,12 @@ def forming(problem: TwoView, profile: Profile) -> float:
     return profile.multiply * (x * (dx + dy) + y * dy)
 
 
-def decomposing(dx: float, dy: float, profile: Profile) -> float:
+def decomposing(dx: float, dy: float, k: int, profile: Profile) -> float:
     """Seconds for their factors and the decomposition of the whitened cross-covariance."""
-    smaller = min(dx, dy)
+    smaller, few = min(dx, dy), has_few(k, min(dx, dy))
     products = dx**3 + dy**3 + 2 * dx * dy * smaller
-    return profile.multiply * products + profile.decompose * smaller**3
+    last = profile.reduce if few else profile.decompose
+    return profile.multiply * products + last * smaller**3
 
 
 def _diagonal_route(problem: TwoView, k: int, profile: Profile) -> Route:
@@ -172,7 +203,7 @@ def _davidson_route(
 ) -> Route:
     """`Davidson` with some of S_x, S_y and S_xy formed; outer iterations, and steps of each."""
     (outer, steps), width, d = solves, Davidson.width(k), sum(problem.splits)
-    sweeps = outer * (4.0 + steps)  # expansions in double precision count twice
+    sweeps = _sweeps(solves)
     products = sweeps * width
     chosen = [moment for moment, is_formed in zip(moments, formed, strict=True) if is_formed]
     rest = [moment for moment in moments if moment not in chosen]
