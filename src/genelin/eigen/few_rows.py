@@ -19,6 +19,7 @@ from genelin.operators import Gram
 from genelin.operators.row_space import RowSpace
 from genelin.problems import TwoView
 from genelin.results import CCASolution
+from genelin.threads import blas_for
 
 __all__ = ["FewRows"]
 
@@ -63,7 +64,8 @@ class FewRows:
         counter = meter.counter
         counter.passes += 3.0  # products or covariances, weights, scores
         counter.flops += x.flops + y.flops + 2.0 * x.scores.size * y.scores.shape[1]
-        P, sigma, Q = top_singular(x.scores.T @ y.scores, k, counter)
+        with blas_for(problem.X.n):
+            P, sigma, Q = top_singular(x.scores.T @ y.scores, k, counter)
         left, right, top = x.lift(P[:, :k]), y.lift(Q[:, :k]), sigma[:k]
         rests = x.rest(left, right, top), y.rest(right, left, top)
         return decomposed(problem, (sigma, left.weights, right.weights), rests, tol, meter)
@@ -122,7 +124,9 @@ class _ByRows(_View):
     def __init__(self, gram: Gram) -> None:
         super().__init__(gram)
         n = gram.rows.n
-        w, U = np.linalg.eigh(self._space.products())
+        products = self._space.products()
+        with blas_for(n):
+            w, U = np.linalg.eigh(products)
         kept = w > n * EPS * max(w[-1], 0.0)
         w, self._U = w[kept], U[:, kept]
         whole = gram.weight * w + gram.reg

@@ -50,7 +50,7 @@ class Profile:
 
 
 # Two cores of a server.
-STOCK = Profile(4e-11, 5e-10, 5e-11, 1.2e-9, 5e-10, 1e-8, 2e-10, 1e-7, 2, 2)
+STOCK = Profile(4e-11, 2e-10, 5e-11, 1.2e-9, 5e-10, 1e-8, 2e-10, 1e-7, 2, 2)
 
 
 @cache

@@ -161,7 +161,7 @@ def _few_rows_routes(problem: TwoView, k: int, profile: Profile) -> list[Route]:
     for rows, size in zip(views, sizes, strict=True):
         product = profile.entry if rows.is_sparse else profile.multiply
         seconds += 2 * product * rows.stored * size + profile.decompose * size**3
-    seconds += profile.multiply * n * sizes[0] * sizes[1] + profile.decompose * min(sizes) ** 3
+    seconds += profile.multiply * n * sizes[0] * sizes[1] + _last(min(sizes), k, profile)
     copies = sum(rows.stored for rows in views if not rows.is_sparse and rows.stored <= KEPT)
     memory = 8 * (4 * n * sum(sizes) + 2 * sizes[0] * sizes[1] + copies)
     memory += 32.0 * k * sum(problem.splits)
@@ -177,10 +177,14 @@ def forming(problem: TwoView, profile: Profile) -> float:
 
 def decomposing(dx: float, dy: float, k: int, profile: Profile) -> float:
     """Seconds for their factors and the decomposition of the whitened cross-covariance."""
-    smaller, few = min(dx, dy), has_few(k, min(dx, dy))
+    smaller = min(dx, dy)
     products = dx**3 + dy**3 + 2 * dx * dy * smaller
-    last = profile.reduce if few else profile.decompose
-    return profile.multiply * products + last * smaller**3
+    return profile.multiply * products + _last(smaller, k, profile)
+
+
+def _last(d: float, k: int, profile: Profile) -> float:
+    """Seconds for k singular vectors of d, from a product of the matrix with itself."""
+    return (profile.reduce if has_few(k, d) else profile.decompose) * d**3
 
 
 def _diagonal_route(problem: TwoView, k: int, profile: Profile) -> Route:
