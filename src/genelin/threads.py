@@ -36,6 +36,12 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
+@cache
+def _blas() -> list[Any]:
+    """Every BLAS of this process."""
+    return list(_controller().select(user_api="blas").lib_controllers)
+
+
 def one_blas_thread() -> AbstractContextManager[Any]:
     """BLAS on one thread, so that pieces of a product can run side by side.
 
@@ -68,7 +74,7 @@ def _blas_at_most(count: int) -> Iterator[None]:
     Threads that work side by side enter and leave in any order: the least of their limits holds,
     and the last one to leave restores what was before.
     """
-    libraries = _controller().select(user_api="blas").lib_controllers
+    libraries = _blas()
     with _lock:
         if not _limits:
             _before[:] = [library.num_threads for library in libraries]

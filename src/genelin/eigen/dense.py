@@ -32,6 +32,7 @@ from genelin.linalg import (
 from genelin.linalg.columns import Block, Vector
 from genelin.linalg.scaling import scaled_by
 from genelin.operators import Counter, Operator
+from genelin.operators.products import times
 from genelin.problems import Pencil, TwoView
 from genelin.results import CCASolution, EigenSolution, Status, Trace
 from genelin.threads import blas_for
@@ -127,7 +128,7 @@ def _dense_pencil(problem: Pencil, k: int, tol: float) -> EigenSolution:
     meter.counter.flops += (11.0 if 4 * k > problem.d else 4.0) * problem.d**3
     top, sizes = values[:k], magnitudes(values, problem.which)
     W = white.lifted(U)
-    residuals = column_norms(white.whitened(A @ W - (B @ W) * top))
+    residuals = column_norms(white.whitened(times(A, W) - _product(B, W) * top))
     gap = float(sizes[k - 1] - sizes[k]) if k < problem.d else np.inf
     return EigenSolution(
         residuals=residuals,
@@ -233,6 +234,11 @@ def top_singular(M: Block, k: int, counter: Counter) -> tuple[Block, Vector, Blo
     U, sigma, Vt = svd(M, full_matrices=False, check_finite=False)
     counter.flops += 14 * M.size * min(M.shape)
     return U, sigma, Vt.T
+
+
+def _product(B: Block | Operator, W: Block) -> Block:
+    """B @ W, of a matrix or an operator."""
+    return B @ W if isinstance(B, Operator) else times(B, W)
 
 
 def _entries(operator: Operator) -> Block:

@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 MANY_COLUMNS = 1.5  # columns to a row from which on rows are decomposed
+INSTANT = 128  # columns up to which covariances are decomposed in no time
 OUTER = 20  # outer iterations that `Davidson` needs, as a rule
 STEPS = 20  # and steps of each of its solves where B is not known to be easy
 TRIED, LATER = 12, 1.5  # the same after a trial, and how many more steps later solves take
@@ -155,7 +156,7 @@ def _few_rows_routes(problem: TwoView, k: int, profile: Profile) -> list[Route]:
     """Products between rows, where they are much fewer than columns and not much fewer than k."""
     views, n = (problem.X, problem.Y), float(problem.X.n)
     free = problem.form is None and all(rows.at_hand for rows in views)
-    if not free or max(problem.splits) < MANY_COLUMNS * n or 4 * k > n:
+    if not free or max(problem.splits) < max(MANY_COLUMNS * n, INSTANT) or 4 * k > n:
         return []
     sizes, seconds = [min(float(rows.d), n) for rows in views], 0.0
     for rows, size in zip(views, sizes, strict=True):

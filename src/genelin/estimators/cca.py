@@ -26,6 +26,7 @@ from sklearn.utils.validation import (
 )
 
 from genelin.eigen.davidson import Davidson
+from genelin.eigen.dense import OrDense
 from genelin.eigen.planner import best_route
 from genelin.eigen.solve import top_k_cca
 from genelin.estimators import persistence
@@ -361,7 +362,10 @@ class CCA(
         if method is None and changes:
             settings = (self.reg, task.center, task.scale, self.shrinkage)
             chosen = best_route(TwoView(task.x, task.y, *settings), self.n_components).method
-            method = chosen if isinstance(chosen, Davidson) else None
+            if isinstance(chosen, OrDense) and self.max_iter is None:
+                return replace(chosen, first=replace(chosen.first, **changes))
+            first = chosen.first if isinstance(chosen, OrDense) else chosen
+            method = first if isinstance(first, Davidson) else None
         if not is_dataclass(method) or isinstance(method, type):
             return method
         able = {field.name for field in fields(method)}

@@ -9,14 +9,14 @@ from scipy import sparse
 
 from genelin.linalg.columns import Block, Vector
 from genelin.room import empty
-from genelin.threads import blas_threads, equal, in_threads
+from genelin.threads import equal, in_threads, one_blas_thread
 
 if TYPE_CHECKING:
     from genelin.operators.parts import RowBlock
 
 __all__ = ["cross_times", "filled_up", "in_one_sweep", "times"]
 
-LARGE = 2**20  # numbers in a dense matrix from which on threads pay
+SHORT, LARGE = 2**14, 2**20  # numbers in a dense matrix from which on threads of BLAS, ours pay
 NARROW, NARROW_SWEEP = 2, 4  # columns below which SciPy's products are as fast
 
 
@@ -29,7 +29,7 @@ def times(M: Any, V: Block) -> Block:
     >>> times(sparse.csr_array(np.eye(2)), np.array([[1.0], [2.0]])).tolist()
     [[1.0], [2.0]]
     """
-    if isinstance(M, np.ndarray) and M.size >= LARGE and M.dtype == V.dtype:
+    if isinstance(M, np.ndarray) and M.size >= SHORT and M.dtype == V.dtype:
         return _dense_times(M, V)
     if V.shape[1] < NARROW or not (sparse.issparse(M) and M.format == "csr"):
         return np.asarray(M @ V, dtype=V.dtype)
@@ -40,9 +40,7 @@ def times(M: Any, V: Block) -> Block:
 
 
 def _dense_times(M: Block, V: Block) -> Block:
-    """M @ V for a large dense M: by rows in threads where BLAS has been left one of them."""
-    if blas_threads() > 1:
-        return np.asarray(M @ V)
+    """M @ V for a dense M, without threads of BLAS: those wait busily where others are to work."""
     from genelin.kernels.compiled import threads
 
     product: Block = empty((len(M), V.shape[1]), V.dtype)
@@ -50,7 +48,8 @@ def _dense_times(M: Block, V: Block) -> Block:
     def share(first: int, last: int) -> None:
         np.matmul(M[first:last], V, out=product[first:last])
 
-    in_threads(share, equal(len(M), threads()))
+    with one_blas_thread():
+        in_threads(share, equal(len(M), threads() if M.size >= LARGE else 1))
     return product
 
 
