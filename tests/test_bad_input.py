@@ -14,6 +14,7 @@ from genelin import (
     top_k,
     top_k_cca,
 )
+from genelin.operators import as_operator
 
 I3 = np.eye(3)
 
@@ -261,3 +262,15 @@ def test_negative_curvature_is_noticed_on_the_way():
     B = LinearOperator((d, d), matvec=lambda v: weights[:, None] * v.reshape(d, -1), dtype=float)
     with pytest.raises(NotPositiveDefiniteError):
         top_k(aslinearoperator(sparse.diags_array(np.linspace(1, 2, d)).tocsr()), B, k=2)
+
+
+@pytest.mark.parametrize("layout", ["rows", "columns", "strided", "large"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_is_not_finite_is_found_in_any_layout(layout, bad):
+    """Both infinities together, which add up to NaN, and numbers whose squares overflow."""
+    X = np.full((1100, 2000) if layout == "large" else (30, 20), 1e200)
+    X = {"columns": np.asfortranarray(X), "strided": np.tile(X, 2)[:, ::2]}.get(layout, X)
+    as_operator(X)
+    X[3, 4], X[5, 6] = bad, -bad
+    with pytest.raises(ValueError, match="row 3, column 4 \\(2 such"):
+        as_operator(X)

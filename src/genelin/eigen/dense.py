@@ -93,11 +93,19 @@ class OrDense:
     """An iteration with a budget, and the dense solution once that is spent.
 
     An iteration that has taken as long as a dense solution without an answer has at most doubled
-    the cost.
+    the cost. One that ends at the floor of rounding is as good as the dense solution of two views.
 
     Attributes
     ----------
     first : the iteration.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genelin import Davidson, top_k
+    >>> A = np.diag(np.linspace(1.0, 2.0, 400))
+    >>> top_k(A, k=1, method=OrDense(Davidson(max_applications=20))).values.tolist()
+    [2.0]
     """
 
     first: Any
@@ -113,7 +121,9 @@ class OrDense:
     ) -> Any:
         """Solve `problem` for k pairs."""
         limited = self.first(problem, k, tol, rng, callback, journal)
-        if limited.converged or limited.status is Status.STOPPED:
+        views = isinstance(problem, TwoView)
+        ends = (Status.STOPPED, Status.STAGNATED) if views else (Status.STOPPED,)
+        if limited.converged or limited.status in ends:
             return limited
         dense = Dense()(problem, k, tol, rng)
         return replace(dense, cost=limited.cost + dense.cost, trace=limited.trace)

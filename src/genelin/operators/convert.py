@@ -211,7 +211,7 @@ def _squares(numbers: Any) -> float:
 
     def share(first: int, last: int) -> float:
         part = numbers[first:last]
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):  # of this thread
             return float(part @ part)
 
     parts = equal(len(numbers), blas_threads() if len(numbers) > MANY else 1)
@@ -222,8 +222,9 @@ def _squares(numbers: Any) -> float:
 def _refuse_nonfinite(A: Any, name: str) -> None:
     """Look for NaN and inf; the sum of squares is a quick test that rarely needs the slow one."""
     values = A.data if sparse.issparse(A) else A
-    if np.isfinite(_squares(values.ravel("K")) if values.flags.forc else values.sum()):
-        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(_squares(values.ravel("K")) if values.flags.forc else values.sum()):
+            return
     bad = ~np.isfinite(values)
     if not bad.any():
         return
