@@ -37,6 +37,7 @@ STEPS = 20  # and steps of each of its solves where B is not known to be easy
 TRIED, LATER = 12, 1.5  # the same after a trial, and how many more steps later solves take
 SPARE = 0.8  # part of the free memory that a route may take
 GUESS = 2.0**0.5  # how far off a guess may be: of the outer iterations, of the steps of solves
+CAUTION = 2.6  # how much longer dense solutions may take to be worth it for sparse views
 UPDATED = 120.0  # bytes of memory that a step of a solve goes through for every number of a block
 SKINNY = 4.0  # how much slower dense products with few columns are, for each number
 CENTRED = 2.0  # and again through rows that are centred on the way
@@ -45,17 +46,11 @@ LANCZOS = 20  # products with a diagonal problem for every pair
 
 
 def ranked(routes: list[Route], guesses: int = 2) -> tuple[Route, ...]:
-    """Those that fit in memory first, then by time; that of an iteration may well be longer.
-
-    One that ends densely can at most take twice as long as the dense route. For dense views that
-    is no comfort: with hardly more rows than columns, most correlations are close to one.
-    """
+    """Those that fit in memory first, then by time; that of an iteration may well be longer."""
 
     def key(route: Route) -> tuple[bool, float]:
         certain = isinstance(route.method, Dense | FewRows)
-        bounded = isinstance(route.method, OrDense) and route.problem.X.is_sparse
-        doubts = 0 if certain else guesses - bounded
-        return not _fits(route), route.seconds * GUESS**doubts
+        return not _fits(route), route.seconds * (1.0 if certain else GUESS**guesses)
 
     return tuple(sorted(routes, key=key))
 
@@ -125,11 +120,21 @@ def view_routes(problem: TwoView, k: int, profile: Profile, steps: int | None) -
 
 def _limited(route: Route, dense: Route, columns: float) -> Route:
     """A route of so many columns, which is left for the dense one when that would be done."""
-    most = round(COUNTED * columns * max(dense.seconds / route.seconds, 1.0))
+    most = round(
+        COUNTED * columns * max(dense.seconds / _caution(route.problem) / route.seconds, 1.0)
+    )
     method = OrDense(replace(route.method, max_applications=most))
     reason = f"{route.reason}, dense after {most} columns"
     memory = max(route.memory, dense.memory)
     return replace(route, method=method, memory=memory, reason=reason)
+
+
+def _caution(problem: TwoView) -> float:
+    """What a dense solution counts for: iterations on sparse views are often shorter than foreseen.
+
+    Not so for dense views: with hardly more rows than columns, most correlations are close to one.
+    """
+    return CAUTION if problem.X.is_sparse and problem.Y.is_sparse else 1.0
 
 
 def _sweeps(solves: tuple[int, int]) -> float:
@@ -148,6 +153,7 @@ def _dense_route(problem: TwoView, k: int, profile: Profile) -> Route:
     dx, dy = (float(d) for d in problem.splits)
     numbers = dx**2 + dy**2 + dx * dy
     seconds = forming(problem, profile) + decomposing(dx, dy, k, profile)
+    seconds *= _caution(problem)
     reason = "covariances in one pass, their factors, and one decomposition"
     return Route("dense", seconds, 1.0, 24 * numbers, reason, problem, Dense())
 
