@@ -93,7 +93,8 @@ class OrDense:
     """An iteration with a budget, and the dense solution once that is spent.
 
     An iteration that has taken as long as a dense solution without an answer has at most doubled
-    the cost. One that ends at the floor of rounding is as good as the dense solution of two views.
+    the cost, if both were foreseen well. One that ends at the floor of rounding is as good as the
+    dense solution of two views.
 
     Attributes
     ----------

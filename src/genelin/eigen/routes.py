@@ -120,9 +120,8 @@ def view_routes(problem: TwoView, k: int, profile: Profile, steps: int | None) -
 
 def _limited(route: Route, dense: Route, columns: float) -> Route:
     """A route of so many columns, which is left for the dense one when that would be done."""
-    most = round(
-        COUNTED * columns * max(dense.seconds / _caution(route.problem) / route.seconds, 1.0)
-    )
+    longer = max(dense.seconds / route.seconds, _caution(route.problem))
+    most = round(COUNTED * columns * longer)
     method = OrDense(replace(route.method, max_applications=most))
     reason = f"{route.reason}, dense after {most} columns"
     memory = max(route.memory, dense.memory)
