@@ -129,14 +129,22 @@ def _found(
     """The vectors of so many pairs, and of what random columns see beside them."""
     pencil, counter = meter.metered(problem), meter.counter
 
-    def inverted(V: Block) -> Block:
-        """TᵀBT V for TTᵀ = (A − σB)⁻¹: its values are 1/(λ − σ)."""
+    def half(V: Block) -> Block:
+        """TᵀBV for TTᵀ = (A − σB)⁻¹, which comes with a solve by T."""
         counter.flops += 4.0 * factor.L.nnz * V.shape[1]
-        return factor.whitened(pencil.B @ factor.lifted(V))
+        return factor.whitened(pencil.B @ V)
+
+    def inverted(V: Block) -> Block:
+        """TᵀBT V, whose values are 1/(λ − σ)."""
+        return half(factor.lifted(V))
+
+    def step(V: Block) -> Block:
+        """(A − σB)⁻¹B V."""
+        return factor.lifted(half(V))
 
     U = _leading(inverted, problem.d, count, accuracy, rng)
-    W = factor.lifted(inverted(U))  # one more step takes rounding out of them
-    return _probed(pencil, W, lambda V: factor.lifted(factor.whitened(pencil.B @ V)), rng)
+    W = step(factor.lifted(U))  # one more step takes rounding out of them
+    return _probed(pencil, W, step, rng)
 
 
 def _leading(product: Step, d: int, count: int, accuracy: float, rng: Any) -> Block:
