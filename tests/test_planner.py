@@ -7,11 +7,22 @@ import pytest
 from scipy import sparse
 from scipy.sparse.linalg import aslinearoperator
 
-from genelin import Davidson, Dense, Pencil, TwoView, plan_cca, plan_top_k, top_k, top_k_cca
+from genelin import (
+    Davidson,
+    Dense,
+    Lanczos,
+    Pencil,
+    TwoView,
+    plan_cca,
+    plan_top_k,
+    top_k,
+    top_k_cca,
+)
 from genelin.eigen import planner, routes
 from genelin.eigen.dense import OrDense
 from genelin.eigen.machine import STOCK, measured, memory_at_hand
 from genelin.eigen.planner import best_route, planned
+from genelin.eigen.rehearsal import begun
 from genelin.eigen.whitened import WhitenedSVD
 
 
@@ -115,10 +126,29 @@ def test_a_plan_begins_an_iteration_and_tells_what_it_saw():
     shared = sparse.csr_array(sparse.hstack([X, more]))
     easy, hard = ((shared, sparse.csr_array(shared[:, ::-1])), (X, Y))
     plans = [plan_cca(*views, k=5, reg=1e-3, form=False).chosen for views in (easy, hard)]
-    assert all("3 outer iterations took" in route.reason for route in plans)
+    assert all("3 iterations took" in route.reason for route in plans)
     assert plans[0].passes < plans[1].passes
     found = top_k_cca(*hard, k=5, reg=1e-3, form=False, tol=1e-5)
     assert plans[1].passes / 3 < found.cost.passes < 3 * plans[1].passes
+
+
+def test_a_plan_begins_lanczos_and_tells_what_it_saw():
+    """A lattice in disorder: more steps than the rule foresees."""
+    line = sparse.diags_array([1.0, 1.0], offsets=[-1, 1], shape=(150, 150))
+    disorder = np.random.default_rng(0).uniform(-1, 1, 150**2)
+    A, wanted = sparse.kronsum(line, line) + sparse.diags_array(disorder), {"which": "LA"}
+    chosen = plan_top_k(A.tocsr(), k=10, tol=1e-6, **wanted).chosen
+    found = top_k(A.tocsr(), k=10, tol=1e-6, **wanted)
+    assert isinstance(chosen.method, Lanczos)
+    assert "iterations took" in chosen.reason
+    assert chosen.passes / 3 < found.cost.passes < 3 * chosen.passes
+    assert planned(Pencil(A.tocsr(), **wanted), 10, STOCK).chosen.passes < found.cost.passes / 1.5
+
+
+def test_lanczos_that_hands_over_is_foreseen_by_what_it_saw_if_anything():
+    line = sparse.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(5000, 5000)).tocsr()
+    assert begun(Lanczos(max_steps=4), Pencil(line), 3, 1e-8, 80).iterations < 40
+    assert begun(Lanczos(), Pencil(line[:300, :300]), 60, 1e-8, 80) is None  # no room for it
 
 
 def test_a_tighter_tolerance_is_foreseen_to_take_longer():

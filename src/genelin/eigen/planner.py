@@ -16,7 +16,7 @@ from genelin.eigen.lanczos import Lanczos
 from genelin.eigen.machine import STOCK, Profile, measured, seconds_of
 from genelin.eigen.pencil_routes import is_explicit, pencil_routes, per_column
 from genelin.eigen.plan import Plan, Route
-from genelin.eigen.rehearsal import rehearsed
+from genelin.eigen.rehearsal import begun, rehearsed
 from genelin.eigen.routes import OUTER, STEPS, view_routes
 from genelin.eigen.whitened import is_diagonal
 from genelin.problems import SMALL, Pencil, TwoView
@@ -84,10 +84,16 @@ def _foretold(route: Route, k: int, tol: float) -> Route:
         return route
     if not isinstance(problem, TwoView):
         longer = math.log10(tol) / math.log10(USUAL)
-        return replace(route, seconds=longer * route.seconds, passes=longer * route.passes)
-    if route.seconds > LONGEST or not (problem.X.at_hand and problem.Y.at_hand):
+        route = replace(route, seconds=longer * route.seconds, passes=longer * route.passes)
+        if route.seconds > LONGEST or isinstance(method, Davidson):
+            return route
+        tried = begun(method, problem, k, tol, route.passes)
+    elif route.seconds > LONGEST or not (problem.X.at_hand and problem.Y.at_hand):
         return route
-    tried = rehearsed(method, replace(problem), k, tol)
+    else:
+        tried = rehearsed(method, replace(problem), k, tol)
+    if tried is None:
+        return route
     reason = f"{route.reason.split(';')[0]}; {tried.reason}"
     return replace(route, seconds=tried.seconds, passes=tried.passes, reason=reason)
 
