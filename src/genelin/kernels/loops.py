@@ -306,10 +306,10 @@ class _Rows:
         """One of the values."""
         return self._data.number(entry)
 
-    def times(self, entries, block, group, start):
+    def times(self, entries, block, group, start, last_first=False):
         """Start + the sum of entries times their rows of a block."""
         total = self._code.sum(start)
-        for j, x in self._each(entries, block, group):
+        for j, x in self._each(entries, block, group, last_first):
             total.add(x * block.at(j, group))
         return total.value
 
@@ -318,9 +318,10 @@ class _Rows:
         for j, x in self._each(entries, block, group):
             block.put(j, group, block.at(j, group) + x * columns)
 
-    def _each(self, entries, block, group):
-        code = self._code
-        for e in code.over(*entries):
+    def _each(self, entries, block, group, last_first=False):
+        code, (low, high) = self._code, entries
+        for e in code.over(low, high):
+            e = code.minus(code.plus(low, code.plus(high, -1)), e) if last_first else e
             if self._ahead is not None:
                 later = code.least(code.plus(e, self._ahead), self._most)
                 block.ask(self._indices.position(later), group)

@@ -30,8 +30,10 @@ __all__ = [
     "spread",
     "summed",
     "turn_rows",
+    "upward",
 ]
 
+SOON = 16  # rows ahead that are asked for where they lie anywhere
 ROWS = 4  # rows of tall blocks that are worked on together
 
 
@@ -189,27 +191,57 @@ def finished(code, outs, apart, P, means, factors, total, ridge, curvature, firs
 
 
 @_built
-def forward(code, L, Z):
-    """Overwrite Z by L⁻¹Z; rows of L have their diagonals last. Columns come by fours."""
+def forward(code, L, order, scale, R, Z):
+    """Z = L⁻¹PDR: rows of R by their order, each times its number of `scale` (None: one).
+
+    Rows of L have their diagonals last. Columns come by fours.
+    """
     for group in code.by_columns(Z, BY_FOURS):
         for i in code.over(0, Z.rows):
+            R.ask(order.position(code.least(code.plus(i, SOON), code.plus(Z.rows, -1))), group)
             low, high = L.row(i)
-            last, z = code.plus(high, -1), Z.at(i, group)
-            z -= L.times((low, last), Z, group, z.zeros())
-            Z.put(i, group, z / L.number(last))
+            last, r = code.plus(high, -1), R.at(order.position(i), group)
+            r = r if scale is None else scale.number(i) * r
+            r -= L.times((low, last), Z, group, r.zeros())
+            Z.put(i, group, r / L.number(last))
+
+
+def _upwards(code, order, group, out):
+    """Build a loop over rows from the last to the first; those of `out` are asked for ahead."""
+    last = code.plus(out.rows, -1)
+    for below in code.over(0, out.rows):
+        soon = code.least(code.plus(below, SOON), last)
+        out.ask(order.position(code.minus(last, soon)), group)
+        yield code.minus(last, below)
 
 
 @_built
-def backward(code, L, Z):
-    """Overwrite Z by L⁻ᵀZ for the same L."""
+def backward(code, L, order, Z, out):
+    """Out = PᵀL⁻ᵀZ for the same L and order, with Z overwritten."""
     for group in code.by_columns(Z, BY_FOURS):
-        for below in code.over(0, Z.rows):
-            i = code.minus(code.plus(Z.rows, -1), below)
+        for i in _upwards(code, order, group, out):
             low, high = L.row(i)
             last = code.plus(high, -1)
             z = Z.at(i, group) / L.number(last)
-            Z.put(i, group, z)
+            out.put(order.position(i), group, z)
             L.spread((low, last), z.zeros() - z, Z, group)
+
+
+@_built
+def upward(code, columns, order, scale, R, Z, out):
+    """Out = DPᵀL⁻ᵀR by the columns of L, which have their diagonals first; Z is room for L⁻ᵀR.
+
+    Columns of blocks come by fours.
+    """
+    for group in code.by_columns(Z, BY_FOURS):
+        for i in _upwards(code, order, group, out):
+            low, high = columns.row(i)
+            z = R.at(i, group)
+            entries = code.plus(low, 1), high  # the next row is not at hand yet: it comes last
+            z -= columns.times(entries, Z, group, z.zeros(), last_first=True)
+            z /= columns.number(low)
+            Z.put(i, group, z)
+            out.put(order.position(i), group, scale.number(i) * z)
 
 
 @_built

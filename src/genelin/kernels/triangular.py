@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from genelin.kernels.blocks import FULL
+from genelin.kernels.blocks import FULL, filled_up, first_columns
 from genelin.kernels.compiled import compiled, threads
-from genelin.kernels.rows import backward, forward
+from genelin.kernels.rows import backward, forward, upward
 from genelin.room import empty
 from genelin.threads import equal, in_threads
 
@@ -53,44 +54,53 @@ def incomplete_cholesky(L: Any, alpha: float) -> bool:
 
 
 @compiled
-def _forward(L, Z):
-    forward(L, Z)
+def _forward(L, order, scale, R, Z):
+    forward(L, order, scale, R, Z)
 
 
 @compiled
-def _backward(L, Z):
-    backward(L, Z)
+def _backward(L, order, Z, out):
+    backward(L, order, Z, out)
 
 
-def cholesky_solve(data: Any, indices: Any, indptr: Any, R: Any) -> Any:
-    """(LLᵀ)⁻¹R for a lower triangle L in CSR with its diagonals last; columns share the threads."""
-    return _solved((data, indices, indptr), R, _forward, _backward)
+@compiled
+def _upward(columns, order, scale, R, Z, out):
+    upward(columns, order, scale, R, Z, out)
 
 
-def lower_solve(L: Any, R: Any) -> Any:
-    """L⁻¹R for the same kind of L."""
-    return _solved((L.data, L.indices, L.indptr), R, _forward)
+def cholesky_solve(L: Any, R: Any, order: Any) -> Any:
+    """Pᵀ(LLᵀ)⁻¹PR for rows (data, indices, indptr) of a lower triangle L with its diagonals last.
+
+    P takes rows by their `order`. Columns of R share the threads.
+    """
+
+    def sweep(R: Any, out: Any) -> None:
+        Z = empty(out.shape, out.dtype)
+        _forward(L, order, None, R, Z)
+        _backward(L, order, Z, out)
+
+    return _shared(sweep, R)
 
 
-def upper_solve(L: Any, R: Any) -> Any:
-    """L⁻ᵀR for the same kind of L."""
-    return _solved((L.data, L.indices, L.indptr), R, _backward)
+def lower_solve(L: Any, R: Any, order: Any, scale: Any) -> Any:
+    """L⁻¹PDR for the same kind of L; `scale` has what D multiplies the rows with that P takes."""
+    return _shared(lambda R, out: _forward(L, order, scale, R, out), R)
 
 
-def _solved(L: Any, R: Any, *sweeps: Any) -> Any:
-    """R after some sweeps over the rows of L."""
-    d, k = R.shape
-    Z = empty(R.shape, R.dtype)
+def upper_solve(columns: Any, R: Any, order: Any, scale: Any) -> Any:
+    """DPᵀL⁻ᵀR by the columns (data, indices, indptr) of the same L, which begin with diagonals."""
 
-    def share(first: int, last: int) -> None:
-        columns = last - first
-        alone = columns == k and k % FULL == 0
-        part = Z if alone else empty((d, -(-columns // FULL) * FULL), R.dtype)
-        part[:, :columns], part[:, columns:] = R[:, first:last], 0
-        for sweep in sweeps:
-            sweep(L, part)
-        if not alone:
-            Z[:, first:last] = part[:, :columns]
+    def sweep(R: Any, out: Any) -> None:
+        _upward(columns, order, scale, R, empty(out.shape, out.dtype), out)
 
-    in_threads(share, equal(k, max(min(threads(), k // NARROW), 1)))
-    return Z
+    return _shared(sweep, R)
+
+
+def _shared(sweep: Callable[[Any, Any], None], R: Any) -> Any:
+    """What sweep(R, out) makes of some columns at a time."""
+    k, R = R.shape[1], filled_up(R)
+    groups, out = R.shape[1] // FULL, empty(R.shape, R.dtype)
+    parts = equal(groups, max(min(threads(), k // NARROW), 1))
+    spans = [slice(FULL * first, FULL * last) for first, last in parts]
+    in_threads(sweep, [(R[:, span], out[:, span]) for span in spans])
+    return first_columns(out, k)

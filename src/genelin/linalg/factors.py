@@ -97,6 +97,7 @@ class SparseFactor:
     Attributes
     ----------
     L : sparse rows, diagonals last; None where S is not positive definite.
+    columns : the same by columns, which begin with their diagonals.
     order : what P takes, row by row.
     scale : the diagonal of D.
     norm : the largest sum of a row of DSD.
@@ -104,6 +105,7 @@ class SparseFactor:
     """
 
     L: Any
+    columns: Any
     order: NDArray[np.intp]
     scale: Vector
     norm: float
@@ -112,11 +114,10 @@ class SparseFactor:
     @cached_property
     def condition(self) -> float:
         """1/κ of DSD, roughly, by powers of its inverse."""
-        from genelin import kernels
-
         V, largest = np.random.default_rng(0).standard_normal((len(self.scale), COLUMNS)), 1.0
         for _ in range(POWERS):
-            V = kernels.upper_solve(self.L, kernels.lower_solve(self.L, V / column_norms(V)))
+            V = V / (self.scale[:, None] * column_norms(V))
+            V = self.lifted(self.whitened(V)) / self.scale[:, None]
             largest = float(column_norms(V).max())
         return 1.0 / (self.norm * largest)
 
@@ -134,26 +135,19 @@ class SparseFactor:
         """TᵀM, TTᵀ = S⁻¹."""
         from genelin import kernels
 
-        taken = M.take(self.order, axis=0)
-        taken *= self._taken_scale
-        return np.asarray(kernels.lower_solve(self.L, taken))
+        L = self.L.data, self.L.indices, self.L.indptr
+        return np.asarray(kernels.lower_solve(L, M, self.order, self._taken_scale))
 
     def lifted(self, U: Block) -> Block:
         """TU."""
         from genelin import kernels
 
-        out: Block = kernels.upper_solve(self.L, U).take(self._places, axis=0)
-        out *= self.scale[:, None]
-        return out
+        columns = self.columns.data, self.columns.indices, self.columns.indptr
+        return np.asarray(kernels.upper_solve(columns, U, self.order, self._taken_scale))
 
     @cached_property
-    def _taken_scale(self) -> Block:
-        return self.scale[self.order, None]
-
-    @cached_property
-    def _places(self) -> NDArray[np.intp]:
-        """Where rows are that P has taken."""
-        return np.argsort(self.order)
+    def _taken_scale(self) -> Vector:
+        return self.scale[self.order]
 
 
 def sparse_factor(S: Any) -> SparseFactor:
@@ -176,10 +170,13 @@ def sparse_factor(S: Any) -> SparseFactor:
     found = factored(scaled)
     if found is None or not np.all(found.pivots > 0):
         negative = None if found is None else found.negative
-        return SparseFactor(None, np.arange(S.shape[0]), scale, 0.0, negative)
-    L = found.L.tocsr()
-    L.data *= np.sqrt(found.pivots)[L.indices]
-    return SparseFactor(L, found.order, scale, float(np.ravel(abs(scaled).sum(axis=0)).max()))
+        return SparseFactor(None, None, np.arange(S.shape[0]), scale, 0.0, negative)
+    L = found.L.tocsc()
+    if not np.array_equal(L.indices[L.indptr[:-1]], np.arange(len(scale))):
+        L.sort_indices()
+    L.data *= np.repeat(np.sqrt(found.pivots), np.diff(L.indptr))
+    norm = float(np.ravel(abs(scaled).sum(axis=0)).max())
+    return SparseFactor(L.tocsr(), L, found.order, scale, norm)
 
 
 def is_diagonal_matrix(M: Any) -> bool:

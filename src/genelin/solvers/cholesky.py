@@ -55,9 +55,8 @@ class IncompleteCholesky:
         data = Factors(L.data, spread)
 
         def apply(R: Block) -> Block:
-            Z = np.empty_like(R)
-            Z[order] = kernels.cholesky_solve(data.like(R), L.indices, L.indptr, R[order])
-            return Z
+            rows = data.like(R), L.indices, L.indptr
+            return np.asarray(kernels.cholesky_solve(rows, R, order))
 
         largest = perron(lambda w: sizes @ (sizes.T @ w), len(diagonal))
         return Prepared(_centred(apply, entries.minus, operator), (1 + SLACK) * largest)
