@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh, solve_triangular
 
-from genelin.eigen.spaces import put, room_for
 from genelin.linalg import Which, order
 from genelin.linalg.columns import EPS, Block, Vector
+from genelin.linalg.panels import Panels, turned
 from genelin.linalg.tall import subtract_product, tall_dot, tall_times
 
 __all__ = ["KrylovSpace"]
@@ -40,7 +40,7 @@ class KrylovSpace:
 
     def __init__(self, product: Product, d: int, room: int, limit: float) -> None:
         self._product, self.limit, self.most = product, limit, room
-        self._Q, self.size = room_for(d, room), 0
+        self._Q, self.size = Panels(d, room), 0
         self._F, self._overlaps = np.zeros((2, room, room))
         self._noise = np.zeros(room)  # in the columns of S Q = Q F, beyond rounding
         self._last, self._near, self._again, self._restarts = slice(0, 0), 0, False, 0
@@ -59,34 +59,35 @@ class KrylovSpace:
         """Add the next block to Q; one product with S."""
         near, old = self._near, self.size
         last = slice(old, old + self.width)
-        put(self._Q, last, self._Z)
+        self._Q.put(old, self._Z)
         self._overlaps[:old, last], self._overlaps[last, :old] = self._beside, self._beside.T
         self._overlaps[last, last] = self._noise[last] = 0.0
         self._F[:near, last] = self._F[last, :old] = 0.0
         self._F[last, self._last] = self._R
         self.size, self._last, self._near = last.stop, last, old
-        W = self._product(self._Z)
-        self._F[near : self.size, last] = self._parted(W, near)
-        scale, gram = self._scale, tall_dot(W, W)
+        W = np.ascontiguousarray(self._product(self._Z))
+        W = W.copy() if np.may_share_memory(W, self._Z) else W
+        self._F[near : self.size, last], gram = self._parted(W, near)
+        scale = self._scale
         if np.linalg.eigvalsh(gram)[0] < (WEAK * scale) ** 2:
-            self._F[: self.size, last] += self._parted(W, 0)
-            gram = tall_dot(W, W)
-        self._Z, T, self._R = _normalised(W, gram, NOTHING * scale)
+            C, gram = self._parted(W, 0)
+            self._F[: self.size, last] += C
+        place = self._Q.next_panel(self.size, W.shape[1])
+        self._Z, T, self._R = _normalised(W, gram, NOTHING * scale, place)
         self._beside = self._foreseen(near, scale) @ T
         if self._again or np.abs(self._beside).max(initial=0.0) > self.limit:
             self._again = not self._again
             self._separate()
 
-    def _parted(self, W: Block, first: int) -> Block:
-        """W −= QC in place for the columns of Q from `first` on, and C = QᵀW."""
-        Q = self._Q[:, first : self.size]
-        C = tall_dot(W, Q).T
-        subtract_product(W, Q, C)
-        return C
+    def _parted(self, W: Block, first: int) -> tuple[Block, Block]:
+        """W −= QC in place for the columns of Q from `first` on; C = QᵀW, and WᵀW after that."""
+        columns = slice(first, self.size)
+        C = self._Q.dot(columns, W)
+        return C, self._Q.subtract(columns, C, W)
 
     def _separate(self) -> None:
         """Make the next block orthogonal to all of Q."""
-        self._F[: self.size, self._last] += self._parted(self._Z, 0) @ self._R
+        self._F[: self.size, self._last] += self._parted(self._Z, 0)[0] @ self._R
         self._beside[:] = NOISE
 
     @property
@@ -115,7 +116,7 @@ class KrylovSpace:
 
     def vectors(self, U: Block) -> Block:
         """QU."""
-        return tall_times(self._Q[:, : self.size], U)
+        return self._Q.times(U)
 
     def restart(self, theta: Vector, U: Block, kept: int) -> None:
         """Keep the first Ritz vectors only, of all values and coordinates."""
@@ -124,7 +125,7 @@ class KrylovSpace:
         small = X.T @ F @ X
         dropped = np.linalg.norm(F @ X - X @ small, axis=0)
         noise = np.hypot(dropped, np.sqrt(X.T**2 @ self._noise[: self.size] ** 2))
-        tall_times(self._Q[:, : self.size], X, out=self._Q[:, :kept])
+        self._Q.rotate(X)
         self._overlaps[:kept, :kept] = X.T @ self._overlaps[: self.size, : self.size] @ X
         self._F[:kept, :kept], self._noise[:kept] = small, noise
         self._beside, self._R = X.T @ self._beside, self._R @ X[self._last]
@@ -135,10 +136,9 @@ class KrylovSpace:
 
     def _renew(self) -> None:
         """Make Q orthonormal, and the next block orthogonal to it."""
-        Q, kept = self._Q[:, : self.size], slice(0, self.size)
-        L = np.linalg.cholesky(tall_dot(Q, Q))
+        kept, L = slice(0, self.size), np.linalg.cholesky(self._Q.gram(self.size))
         inverse = np.linalg.inv(L)
-        tall_times(Q, inverse.T, out=Q)
+        self._Q.rotate(inverse.T)
         self._F[kept, kept] = L.T @ self._F[kept, kept] @ inverse.T
         self._R = self._R @ inverse.T
         self._overlaps[kept, kept] = 0.0
@@ -147,7 +147,8 @@ class KrylovSpace:
     def widen(self, fresh: Block) -> None:
         """Take columns of `fresh` beside those of the next block."""
         for _ in range(2):
-            self._parted(fresh, 0)
+            if self.size:
+                self._parted(fresh, 0)
             subtract_product(fresh, self._Z, tall_dot(self._Z, fresh))
         fresh, _, R = _normalised(fresh, tall_dot(fresh, fresh))
         self._Z = np.hstack([self._Z, fresh])
@@ -156,17 +157,17 @@ class KrylovSpace:
 
     @property
     def arrays(self) -> dict[str, Any]:
-        """All of it after a restart, a vector a row; views that hold until the next block."""
-        small = {"F": self._F[: self.size, : self.size], "R": self._R}
-        return {"Q": self._Q[:, : self.size].T, "Z": self._Z.T, **small}
+        """All of it after a restart; views that hold until the next one."""
+        small = {"F": self._F[: self.size, : self.size].copy(), "R": self._R}
+        return {"Q": self._Q.first(self.size), "Z": self._Z.copy(), **small}
 
     def refill(self, arrays: Mapping[str, Any]) -> None:
         """What `arrays` has said of another space."""
         F, self._R = np.asarray(arrays["F"]), np.array(arrays["R"])
         self.size, self._last, self._near = len(F), slice(0, len(F)), 0
-        put(self._Q, self._last, np.asarray(arrays["Q"]).T)
+        self._Q.refill(np.asarray(arrays["Q"]))
         self._F[self._last, self._last] = F
-        self._Z = np.ascontiguousarray(np.asarray(arrays["Z"]).T)
+        self._Z = np.array(arrays["Z"])
         self._beside = np.full((self.size, self.width), NOISE)
         self._renew()
 
@@ -186,15 +187,20 @@ def _invariant(F: Block, theta: Vector, U: Block, kept: int) -> Block:
     return X
 
 
-def _normalised(W: Block, gram: Block, least: float = 0.0) -> tuple[Block, Block, Block]:
-    """Z, T, R with Z = WT orthonormal and W = ZR, from WᵀW; what is shorter than `least` goes."""
+def _normalised(
+    W: Block, gram: Block, least: float = 0.0, place: Block | None = None
+) -> tuple[Block, Block, Block]:
+    """Z, T, R with Z = WT orthonormal and W = ZR, from WᵀW; what is shorter than `least` goes.
+
+    Z is written to a `place` for as many columns as W has, unless it has fewer.
+    """
     weights, V = np.linalg.eigh(gram)
     kept = weights > max(least**2, 10 * len(weights) * EPS * weights[-1])
     lengths = np.sqrt(weights[kept])
     T, R = V[:, kept] / lengths, lengths[:, None] * V[:, kept].T
-    Z = tall_times(W, T)
+    Z = tall_times(W, T) if place is None or not kept.all() else turned(W, T, place)
     if kept.any() and weights[kept][0] < EVEN * weights[-1]:
         L = np.linalg.cholesky(tall_dot(Z, Z))
         again = solve_triangular(L, np.eye(len(L)), lower=True).T
-        Z, T, R = tall_times(Z, again), T @ again, L.T @ R
+        Z, T, R = tall_times(Z, again, out=Z), T @ again, L.T @ R
     return Z, T, R

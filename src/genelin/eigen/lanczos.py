@@ -53,7 +53,7 @@ class Lanczos:
     Parameters
     ----------
     columns : of a block.
-    room : most columns of the space; None: 2k + 80.
+    room : most columns of the space; None: 2k + 80 or two more, by fours.
     max_steps : by which the end should come; None: 300 + 10k. From a fourth of them on it is
         foreseen, and where it is farther away,
     further : is the method that takes over.
@@ -111,11 +111,11 @@ class Lanczos:
 
     def most(self, k: int) -> int:
         """Columns that the space has room for."""
-        return 2 * k + 80 if self.room is None else self.room
+        return -(-k // 2) * 4 + 80 if self.room is None else self.room
 
     def kept(self, k: int) -> int:
-        """Those that a restart keeps."""
-        return k + (self.most(k) - k) // 4
+        """Those that a restart keeps, by fours."""
+        return -(-(k + (self.most(k) - k) // 4) // 4) * 4
 
     def _fits(self, k: int, d: int) -> bool:
         """Whether there is room for a few blocks beyond what is kept, in a problem of size d."""
@@ -143,7 +143,7 @@ class _Run:
         self.space = KrylovSpace(self._product, problem.d, settings.most(k), OVERLAP * tol)
         self.steps, self.patient = 0, 0
         self.width = self.seeds = settings.columns  # of a block, and random ones so far
-        self.every = 1 if problem.d > SHORT else 4  # steps between looks at the Ritz pairs
+        self.every = 4 if problem.d <= SHORT else 2 if problem.d <= 4 * SHORT else 1  # steps
         self.marks: list[tuple[int, float]] = []  # steps, and what is missing, at restarts
         self.records: list[Record] = []
 

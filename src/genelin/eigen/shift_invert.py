@@ -168,7 +168,7 @@ def _leading(product: Step, d: int, count: int, accuracy: float, rng: Any) -> Bl
         if np.all(residuals[:count] <= accuracy * theta[:count]):
             break
         if full:
-            space.restart(theta, U, count + (space.most - count) // 4)
+            space.restart(theta, U, -(-(count + (space.most - count) // 4) // 4) * 4)
             theta, U, _ = space.ritz("LA")
     return space.vectors(U[:, :count])
 

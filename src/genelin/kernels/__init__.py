@@ -1,5 +1,12 @@
 """Compiled inner loops (Numba) on plain arrays; imported where they are first used."""
 
+from genelin.kernels.panels import (
+    panels_add,
+    panels_dot,
+    panels_gram,
+    panels_rotate,
+    panels_times,
+)
 from genelin.kernels.products import (
     cross_times,
     dense_moment,
@@ -30,6 +37,11 @@ __all__ = [
     "lower_solve",
     "outs_for",
     "pair_times",
+    "panels_add",
+    "panels_dot",
+    "panels_gram",
+    "panels_rotate",
+    "panels_times",
     "shifted_dots",
     "shifted_times",
     "sparse_steps",

@@ -254,7 +254,7 @@ class _Block(_Grid):
 
     def _address(self, row, column):
         builder = self._code.builder
-        row = INT64(row) if isinstance(row, int) else row
+        row, column = (INT64(n) if isinstance(n, int) else n for n in (row, column))
         before = builder.mul(row, self._stride), builder.mul(column, INT64(self._size))
         return builder.gep(self._data, [builder.add(*before)])
 

@@ -15,11 +15,14 @@ from numba.extending import intrinsic
 from genelin.kernels.loops import ANY, BY_FOURS, Code
 
 __all__ = [
+    "FOUR",
     "ROWS",
+    "added",
     "advance_rows",
     "backward",
     "bracket",
     "cross",
+    "dotted",
     "finished",
     "fold",
     "forward",
@@ -34,6 +37,7 @@ __all__ = [
 ]
 
 SOON = 16  # rows ahead that are asked for where they lie anywhere
+FOUR = 4  # columns of a panel
 ROWS = 4  # rows of tall blocks that are worked on together
 
 
@@ -242,6 +246,31 @@ def upward(code, columns, order, scale, R, Z, out):
             z /= columns.number(low)
             Z.put(i, group, z)
             out.put(order.position(i), group, scale.number(i) * z)
+
+
+@_built
+def dotted(code, Q, W, C, first, last):
+    """C += QᵀW over rows first … last − 1, for a Q of four columns."""
+    for group in code.by_columns(W, ANY):
+        sums = [code.sum(C.at(c, group)) for c in range(FOUR)]
+        for i in code.over(first, last):
+            w = W.at(i, group)
+            for c, total in enumerate(sums):
+                total.add(Q.number(i, c) * w)
+        for c, total in enumerate(sums):
+            C.put(c, group, total.value)
+
+
+@_built
+def added(code, Q, C, W, first, last):
+    """W += QC in rows first … last − 1, for a Q of four columns."""
+    for group in code.by_columns(W, ANY):
+        rows = [C.at(c, group) for c in range(FOUR)]
+        for i in code.over(first, last):
+            w = W.at(i, group)
+            for c, row in enumerate(rows):
+                w += Q.number(i, c) * row
+            W.put(i, group, w)
 
 
 @_built
