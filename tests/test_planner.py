@@ -18,9 +18,11 @@ from genelin import (
     top_k,
     top_k_cca,
 )
+from genelin.datasets import mesh_pencil
 from genelin.eigen import planner, routes
 from genelin.eigen.dense import OrDense
 from genelin.eigen.machine import STOCK, measured, memory_at_hand
+from genelin.eigen.pencil_routes import held_up
 from genelin.eigen.planner import best_route, planned
 from genelin.eigen.rehearsal import begun
 from genelin.eigen.whitened import WhitenedSVD
@@ -149,6 +151,15 @@ def test_lanczos_that_hands_over_is_foreseen_by_what_it_saw_if_anything():
     line = sparse.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(5000, 5000)).tocsr()
     assert begun(Lanczos(max_steps=4), Pencil(line), 3, 1e-8, 80).iterations < 40
     assert begun(Lanczos(), Pencil(line[:300, :300]), 60, 1e-8, 80) is None  # no room for it
+
+
+def test_a_look_at_the_spectrum_tells_where_davidson_is_held_up():
+    A, B = mesh_pencil(100)
+    assert held_up(Pencil(A, B), 10) > 2
+    apart = sparse.diags_array(1.0 / np.arange(1.0, 10_001.0)).tocsr()
+    assert held_up(Pencil(apart, B), 10) == 1
+    assert held_up(Pencil(A, aslinearoperator(B)), 10) == 1  # nothing to look at
+    assert held_up(Pencil(A), 10) == 1
 
 
 def test_a_tighter_tolerance_is_foreseen_to_take_longer():

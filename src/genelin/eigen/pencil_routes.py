@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,7 +21,7 @@ from genelin.linalg.factors import foreseen_fill, is_diagonal_matrix
 from genelin.operators import Operator
 from genelin.problems import SMALL, Pencil
 
-__all__ = ["is_explicit", "pencil_routes", "per_column"]
+__all__ = ["held_up", "is_explicit", "pencil_routes", "per_column"]
 
 FEWER = 768  # size up to which a sparse A with a diagonal B is taken as dense at once
 OPAQUE = 256  # size up to which operators without entries are multiplied out at once
@@ -33,6 +34,7 @@ AGAIN = 3  # times as many as foreseen that are granted to it
 SHORTEST = 60  # steps that it may take at least
 SLACK = 2.0  # how many times less than other methods need is spent on a trial
 SEEN, CLEAR = 480, 4.0  # steps for every digit less, and digits below which there are more
+FEWEST = 30  # those where all digits are seen
 EASY = 6  # steps of a solve with a B that is well conditioned, and half of those where it is not
 THROUGH = 1.5  # times that a column goes through the space, about
 MOST_FACTORED, FACTORED = 2.0**32, 40.0  # bytes for factors of a dense B, and for a number of it
@@ -148,6 +150,16 @@ def _steps_of_lanczos(problem: Pencil, k: int, crowd: float | None, dear: bool) 
         return BLOCKS + 2 * k
     digits = max(digits_seen(A, B, k, problem.which), 1.0)
     return round(SEEN / digits * max(1.0, CLEAR / digits))
+
+
+def held_up(problem: Pencil, k: int) -> float:
+    """How many times as long as foreseen `Davidson` takes, where a look at the spectrum can tell.
+
+    Lanczos takes as many steps as 1/√gap, in which the corrections of `Davidson` grow longer, too.
+    """
+    if _is_easy(problem.B) is not True or _crowd(problem) is not None:
+        return 1.0
+    return math.sqrt(max(_steps_of_lanczos(problem, k, None, dear=True) / FEWEST, 1.0))
 
 
 def _is_easy(B: Operator) -> bool | None:

@@ -14,7 +14,7 @@ from genelin.eigen.davidson import Davidson
 from genelin.eigen.dense import Dense, OrDense
 from genelin.eigen.lanczos import Lanczos
 from genelin.eigen.machine import STOCK, Profile, measured, seconds_of
-from genelin.eigen.pencil_routes import is_explicit, pencil_routes, per_column
+from genelin.eigen.pencil_routes import held_up, is_explicit, pencil_routes, per_column
 from genelin.eigen.plan import Plan, Route
 from genelin.eigen.rehearsal import begun, rehearsed
 from genelin.eigen.routes import OUTER, STEPS, view_routes
@@ -84,6 +84,7 @@ def _foretold(route: Route, k: int, tol: float) -> Route:
         return route
     if not isinstance(problem, TwoView):
         longer = math.log10(tol) / math.log10(USUAL)
+        longer *= held_up(problem, k) if isinstance(method, Davidson) else 1.0
         route = replace(route, seconds=longer * route.seconds, passes=longer * route.passes)
         if route.seconds > LONGEST or isinstance(method, Davidson):
             return route
