@@ -66,3 +66,9 @@ def test_threads_change_nothing_but_rounding():
     with at_most(1):
         alone = Q.dot(slice(0, 12), W)
     close(Q.dot(slice(0, 12), W), alone)
+
+
+def test_a_block_that_cannot_be_changed_in_place_is_refused():
+    Q = filled(50, 8, 4)[1]
+    with pytest.raises(ValueError, match="contiguous"):
+        Q.subtract(slice(0, 8), np.ones((8, 4)), np.ones((4, 50)).T)

@@ -80,6 +80,8 @@ def panels_dot(panels: Any, W: Any) -> Any:
 
 def panels_add(panels: Any, C: Any, W: Any) -> Any:
     """W += QC in place; WᵀW for a W of four columns, else nothing."""
+    if not W.flags.c_contiguous:
+        raise ValueError("W is not contiguous, and would not be changed: copy it first")
     size = FOUR if W.shape[1] == FOUR else 0
 
     def share(first: int, last: int) -> Any:

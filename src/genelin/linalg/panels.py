@@ -18,7 +18,7 @@ class Panels:
     """A block Q of d rows with room for some columns, in panels of four by rows.
 
     Products with the last few columns read no others, and a block of four columns that was written
-    to the `next_panel` has not to be moved. Columns behind those that were put are zero, up to the
+    to the `next_panel` need not be moved. Columns behind those that were put are zero, up to the
     end of their panel.
 
     Examples
