@@ -1,0 +1,116 @@
+"""Play the attacks in turns until the time is up; a case is found again by its seed and number."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import signal
+import sys
+import time
+import traceback
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fuzz import Attack, Defect
+
+ATTACKS = ("pencils",)  # modules of this folder, each with a function `attack`
+HANG = 120  # seconds after which a case counts as hanging
+
+
+def main() -> int:
+    """Run what the command line asks for; 1 if any promise was broken."""
+    options = _options()
+    chosen = options.only.split(",") if options.only else list(ATTACKS)
+    attacks = {name: _attack(name) for name in chosen}
+    if options.case is not None:
+        print(attacks[chosen[0]](_generator(options.seed, chosen[0], options.case)))
+        return 0
+    spent, endings, defects = _play(attacks, options.seconds, options.seed)
+    _report(spent, endings, defects)
+    if options.json:
+        record = {"seed": options.seed, "endings": endings, "defects": defects}
+        Path(options.json).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    return 1 if defects else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long (default 60)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", help=f"some of {','.join(ATTACKS)}")
+    parser.add_argument("--case", type=int, help="play this case of the one attack --only names")
+    parser.add_argument("--json", help="a file for the figures")
+    return parser.parse_args()
+
+
+def _attack(name: str) -> Attack:
+    attack: Attack = importlib.import_module(f"fuzz.{name}").attack
+    return attack
+
+
+def _generator(seed: int, name: str, case: int) -> np.random.Generator:
+    return np.random.default_rng([seed, *name.encode(), case])
+
+
+def _play(
+    attacks: dict[str, Attack], seconds: float, seed: int
+) -> tuple[dict[str, float], dict[str, Counter[str]], list[dict[str, Any]]]:
+    """Time, endings and defects; the attack that had least time so far comes next."""
+    spent = dict.fromkeys(attacks, 0.0)
+    endings: dict[str, Counter[str]] = {name: Counter() for name in attacks}
+    defects = []
+    finish = time.monotonic() + seconds
+    while time.monotonic() < finish:
+        name = min(spent, key=spent.__getitem__)
+        case = endings[name].total()
+        begun = time.monotonic()
+        ending, why = _played(attacks[name], _generator(seed, name, case))
+        spent[name] += time.monotonic() - begun
+        endings[name][ending] += 1
+        if why:
+            defects.append({"attack": name, "case": case, "kind": ending, "why": why})
+            print(f"{name}, case {case}: {ending}\n{why}", file=sys.stderr, flush=True)
+    return spent, endings, defects
+
+
+class _Hang(BaseException):
+    """Raised by the alarm; no handler of ours catches it."""
+
+
+def _played(attack: Attack, rng: np.random.Generator) -> tuple[str, str]:
+    """How a case ended, and why that is a defect (empty: it is none)."""
+
+    def hang(*_: Any) -> None:
+        raise _Hang
+
+    if hasattr(signal, "SIGALRM"):
+        signal.signal(signal.SIGALRM, hang)
+        signal.alarm(HANG)
+    try:
+        return attack(rng), ""
+    except Defect as defect:
+        return "DEFECT", str(defect)
+    except _Hang:
+        return "HANG", traceback.format_exc()
+    except Exception:
+        return "RAW EXCEPTION", traceback.format_exc()
+    finally:
+        if hasattr(signal, "SIGALRM"):
+            signal.alarm(0)
+
+
+def _report(
+    spent: dict[str, float], endings: dict[str, Counter[str]], defects: list[dict[str, Any]]
+) -> None:
+    for name, counts in endings.items():
+        shown = ", ".join(f"{count} {ending}" for ending, count in counts.most_common())
+        print(f"{name:>16}  {counts.total():6d} cases in {spent[name]:5.0f} s: {shown}")
+    print(f"{len(defects)} defects")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
