@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import qr, svd
 
-from genelin.linalg import Which, column_dots, orthonormalise, rayleigh_ritz
+from genelin.linalg import column_dots, orthonormalise, rayleigh_ritz
 from genelin.linalg.columns import Block, Vector
 from genelin.linalg.tall import by_rows, tall_times
 from genelin.problems import Pencil
@@ -21,7 +21,6 @@ __all__ = [
     "RitzBasis",
     "first_basis",
     "locally_optimal",
-    "magnitudes",
     "refreshed",
     "ritz_basis",
     "start_block",
@@ -98,11 +97,6 @@ class RitzBasis:
         """Some of the pairs."""
         columns = (self.W[:, pairs], self.AW[:, pairs], self.BW[:, pairs])
         return RitzBasis(Products(*columns), self.theta[pairs])
-
-
-def magnitudes(theta: Vector, which: Which) -> Vector:
-    """What the order compares: |θ|, θ or −θ."""
-    return {"LM": np.abs(theta), "LA": theta, "SA": -theta}[which]
 
 
 PROBES = 2  # columns that tell the size of a diagonal block

@@ -9,7 +9,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from genelin.eigen.basis import Products, RitzBasis, magnitudes, start_block, within_range
+from genelin.eigen.basis import Products, RitzBasis, start_block, within_range
 from genelin.eigen.ccalin import canonical_solution, halves, mirrored
 from genelin.eigen.correction import Correctors
 from genelin.eigen.genelink import fix_signs
@@ -19,7 +19,7 @@ from genelin.eigen.referee import CLEAR, Gap, Referee, distance_behind
 from genelin.eigen.spaces import SearchSpace, Space, SplitSpace
 from genelin.eigen.start import beside, frequent_start, start_of_views, start_vectors, streams
 from genelin.io.checkpoint import UNKEPT, Journal, State
-from genelin.linalg import column_dots
+from genelin.linalg import column_dots, magnitudes
 from genelin.linalg.columns import Block, Vector
 from genelin.problems import Pencil, TwoView
 from genelin.results import CCASolution, EigenSolution, Record, Status, Trace

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any, overload
 
 import numpy as np
-from scipy.linalg import eigh, lapack, svd
+from scipy.linalg import lapack, svd
 
-from genelin.eigen.basis import ROUNDING, magnitudes
+from genelin.eigen.basis import ROUNDING
 from genelin.eigen.ccalin import canonical_solution
 from genelin.eigen.genelink import fix_signs
 from genelin.eigen.iteration import Callback, Meter
@@ -26,6 +26,7 @@ from genelin.linalg import (
     ScaledFactor,
     column_norms,
     leading_pairs,
+    magnitudes,
     range_basis,
     scaled_factor,
 )
@@ -231,10 +232,9 @@ def top_singular(M: Block, k: int, counter: Counter) -> tuple[Block, Vector, Blo
     """
     rows = len(M)
     if has_few(k, rows) and rows <= M.shape[1]:
-        chosen = [rows - k - 1, rows - 1]
-        squares, U = eigh(M @ M.T, subset_by_index=chosen, check_finite=False)
-        counter.flops += 2 * rows**2 * M.shape[1] + 2 * rows**3  # reduced to three diagonals
-        sigma, U = np.sqrt(np.maximum(squares[::-1], 0.0)), U[:, ::-1]
+        squares, U = leading_pairs(M @ M.T, k + 1, "LA")
+        counter.flops += 2 * rows**2 * M.shape[1] + 2 * rows**3  # reduced to tridiagonal form
+        sigma = np.sqrt(np.maximum(squares[: k + 1], 0.0))
         if sigma[-1] > 1e-3 * sigma[0]:
             V = (M.T @ U) / sigma
             if column_norms(M @ V - U * sigma).max() <= 1e-13 * len(M) ** 0.5 * sigma[0]:

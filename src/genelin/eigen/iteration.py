@@ -13,7 +13,6 @@ from genelin.eigen.basis import (
     RitzBasis,
     first_basis,
     locally_optimal,
-    magnitudes,
     refreshed,
     ritz_basis,
     start_block,
@@ -21,7 +20,7 @@ from genelin.eigen.basis import (
 from genelin.eigen.referee import Gap, Referee
 from genelin.eigen.subsets import Subsets
 from genelin.io.checkpoint import UNKEPT, Journal, State
-from genelin.linalg import column_dots, orthonormalise
+from genelin.linalg import column_dots, magnitudes, orthonormalise
 from genelin.linalg.columns import Block, Vector
 from genelin.operators import Counter, Counting
 from genelin.problems import Pencil

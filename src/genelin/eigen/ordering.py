@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from genelin.eigen.iteration import Callback
 from genelin.linalg.columns import Block
 from genelin.operators import Rows
 from genelin.problems import TwoView
 from genelin.results import Record
+from genelin.sharing import shared_csr
 
 __all__ = ["Ordering"]
 
@@ -29,6 +29,7 @@ class Ordering:
     Examples
     --------
     >>> import numpy as np
+    >>> from scipy import sparse
     >>> X = sparse.csr_array(np.array([[0.0, 1.0], [2.0, 3.0]]))
     >>> ordering = Ordering.of(TwoView(X, X, center=False))
     >>> ordering.x.tolist(), ordering.problem(TwoView(X, X)).X.matrix.toarray().tolist()
@@ -84,8 +85,7 @@ def _reordered(rows: Rows, order: Order) -> Rows:
     X = rows.matrix
     place = np.empty(len(order), dtype=X.indices.dtype)
     place[order] = np.arange(len(order), dtype=place.dtype)
-    parts = (X.data, place[X.indices], X.indptr)
-    return Rows(sparse.csr_array(parts, shape=X.shape, copy=False), rows.weights)
+    return Rows(shared_csr(X.data, place[X.indices], X.indptr, X.shape), rows.weights)
 
 
 def _returned(W: Block, order: Order) -> Block:

@@ -8,9 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from genelin.eigen.basis import ROUNDING, RitzBasis, magnitudes, start_block
+from genelin.eigen.basis import ROUNDING, RitzBasis, start_block
 from genelin.eigen.inertia import count_beyond
-from genelin.linalg import Which, column_dots, column_norms, orthonormalise, rayleigh_ritz
+from genelin.linalg import (
+    Which,
+    column_dots,
+    column_norms,
+    magnitudes,
+    orthonormalise,
+    rayleigh_ritz,
+)
 from genelin.linalg.columns import EPS, Block, Vector
 from genelin.linalg.tall import by_rows
 from genelin.problems import SMALL, Pencil

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from genelin.sharing import read_only
+
 __all__ = ["anywhere", "arrays", "from_afar", "from_disk", "rows_of"]
 
 AT_HAND = 2**12  # rows of blocks that a core reaches fast
@@ -18,8 +20,12 @@ MOST = 0.87  # of entries that need a row from afar: so many that they lie anywh
 
 
 def arrays(X: Any) -> tuple[Any, Any, Any]:
-    """Values, columns and where rows begin; kernels read them without looking at strides."""
-    return tuple(map(np.ascontiguousarray, (X.data, X.indices, X.indptr)))  # type: ignore[return-value]
+    """Values, columns and where rows begin; kernels read them without looking at strides.
+
+    All are read-only, so that a kernel is compiled once for matrices of the caller and of ours.
+    """
+    parts = (X.data, X.indices, X.indptr)
+    return tuple(read_only(np.ascontiguousarray(part)) for part in parts)  # type: ignore[return-value]
 
 
 def rows_of(shares: list[float], *matrices: Any) -> list[Any]:

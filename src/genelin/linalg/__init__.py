@@ -5,7 +5,7 @@ from genelin.linalg.columns import EPS, column_dots, column_norms
 from genelin.linalg.ends import leading_pairs
 from genelin.linalg.factors import SparseFactor, sparse_factor
 from genelin.linalg.orthonormal import orthonormalise
-from genelin.linalg.ritz import Which, order, rayleigh_ritz
+from genelin.linalg.ritz import Which, magnitudes, order, rayleigh_ritz
 from genelin.linalg.scaling import ScaledFactor, range_basis, scaled_factor, unit_diagonal
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "column_dots",
     "column_norms",
     "leading_pairs",
+    "magnitudes",
     "order",
     "orthonormalise",
     "principal_sines",

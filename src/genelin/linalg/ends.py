@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh, eigh_tridiagonal, lapack
+from scipy.linalg import LinAlgError, eigh, eigh_tridiagonal, lapack
 
 from genelin.linalg.columns import Block, Vector
-from genelin.linalg.ritz import Which, order
+from genelin.linalg.ritz import Which, magnitudes, order
 
 __all__ = ["leading_pairs"]
 
 PANEL = 64  # reflections that LAPACK applies at once
+UNEVEN = 1e-10  # overlap of eigenvectors that says that they were found apart from each other
 FEW = 32  # of so many eigenvalues, one by bisection takes as long as all by iteration
 
 
@@ -37,16 +38,40 @@ def leading_pairs(M: Block, count: int, which: Which = "LM") -> tuple[Vector, Bl
         return values[ranked], U[:, ranked[:count]]
     room = int(lapack.dsytrd_lwork(len(M), lower=1)[0])
     reflections, diagonal, beside, scales, _ = lapack.dsytrd(M, lower=1, lwork=room, overwrite_a=1)
-    places, values = _ends(diagonal, beside, count + 1, which)
-    ranked = order(values, which)
-    chosen = np.sort(places[ranked[:count]])
-    runs = np.split(chosen, np.flatnonzero(np.diff(chosen) > 1) + 1)  # one at each end at most
-    parts = [_tridiagonal(diagonal, beside, run)[1] for run in runs]
-    U = np.asfortranarray(np.hstack(parts)[:, np.argsort(np.argsort(ranked[:count]))])
+    values, vectors = _decomposed(diagonal, beside, count, which)
+    U = np.asfortranarray(vectors)
     U[1:] = lapack.dormqr(
         "L", "N", reflections[1:, :-1], scales, U[1:], lwork=PANEL * max(count, PANEL)
     )[0]
-    return values[ranked], U
+    return values, U
+
+
+def _decomposed(diagonal: Vector, beside: Vector, count: int, which: Which) -> tuple[Vector, Block]:
+    """Values of a tridiagonal matrix in order, and the vectors of the first `count` of them.
+
+    Where bisection gives up, or vectors of one value were found apart from each other and are not
+    orthogonal, all of them are found together.
+    """
+    try:
+        values, U = _subset(diagonal, beside, count, which)
+        if np.abs(U.T @ U - np.eye(count)).max() <= UNEVEN:
+            return values, U
+    except LinAlgError:
+        pass
+    values, U = np.linalg.eigh(np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1))
+    ranked = order(values, which)
+    return values[ranked], U[:, ranked[:count]]
+
+
+def _subset(diagonal: Vector, beside: Vector, count: int, which: Which) -> tuple[Vector, Block]:
+    """The same by bisection and inverse iteration, in a run of neighbours at each end."""
+    places, values = _ends(diagonal, beside, count + 1, which)
+    inwards = np.minimum(places, len(diagonal) - 1 - places)
+    ranked = np.lexsort((inwards, -values, -magnitudes(values, which)))
+    chosen = np.sort(places[ranked[:count]])  # of equal values the outermost: runs have no holes
+    runs = np.split(chosen, np.flatnonzero(np.diff(chosen) > 1) + 1)
+    parts = [_tridiagonal(diagonal, beside, run)[1] for run in runs]
+    return values[ranked], np.hstack(parts)[:, np.argsort(np.argsort(places[ranked[:count]]))]
 
 
 def _ends(

@@ -10,7 +10,7 @@ from scipy.linalg import eigh
 
 from genelin.linalg.columns import Block, Vector
 
-__all__ = ["Which", "order", "rayleigh_ritz"]
+__all__ = ["Which", "magnitudes", "order", "rayleigh_ritz"]
 
 Which = Literal["LM", "LA", "SA"]
 
@@ -27,6 +27,18 @@ def order(values: Vector, which: Which = "LM") -> NDArray[np.intp]:
     if which == "LM":
         return np.lexsort((-values, -np.abs(values)))
     return np.argsort(-values if which == "LA" else values, kind="stable")
+
+
+def magnitudes(theta: Vector, which: Which) -> Vector:
+    """What the order compares: |θ|, θ or −θ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> magnitudes(np.array([1.0, -3.0]), "SA").tolist()
+    [-1.0, 3.0]
+    """
+    return {"LM": np.abs(theta), "LA": theta, "SA": -theta}[which]
 
 
 def rayleigh_ritz(W: Block, AW: Block, which: Which = "LM") -> tuple[Vector, Block]:

@@ -15,6 +15,7 @@ from genelin.linalg.columns import Block, Vector
 from genelin.operators.checks import refuse_extreme
 from genelin.operators.parts import Part, RowSource, Task, row_limits
 from genelin.operators.rows import Rows
+from genelin.sharing import shared_csr
 
 __all__ = ["ChunkedRows", "paired"]
 
@@ -33,7 +34,7 @@ class _Adjustment:
         X = X if self.columns is None else X[:, self.columns]
         data = X.data if self.shift is None else X.data - self.shift[X.indices]
         data = data if self.dtype is None else data.astype(self.dtype, copy=False)
-        return sparse.csr_array((data, X.indices, X.indptr), shape=X.shape, copy=False)
+        return shared_csr(data, X.indices, X.indptr, X.shape)
 
 
 Adjustments = tuple[_Adjustment, ...]

@@ -15,6 +15,7 @@ from genelin.operators.chunked import ChunkedRows
 from genelin.operators.matrix import FunctionOperator, MatrixOperator
 from genelin.operators.parts import RowSource
 from genelin.operators.rows import Rows
+from genelin.sharing import read_only
 from genelin.threads import blas_threads, equal, in_threads, one_blas_thread
 
 __all__ = ["as_numbers", "as_operator", "as_rows", "is_dask", "kept_elsewhere", "refuse_dtype"]
@@ -160,7 +161,10 @@ def _functions(A: Any, name: str) -> tuple[Callable[[Any], Any], Callable[[Any],
 
 
 def as_numbers(A: Any, name: str, whole: bool = True) -> Any:
-    """A two-dimensional array of floats, ndarray or CSR; non-empty and finite, if it is `whole`."""
+    """A two-dimensional array of floats, ndarray or CSR; non-empty and finite, if it is `whole`.
+
+    What belongs to the caller is seen through views that cannot be written to.
+    """
     is_sparse = bool(sparse.issparse(A))
     if isinstance(A, np.ma.MaskedArray):
         raise TypeError(
@@ -186,7 +190,7 @@ def as_numbers(A: Any, name: str, whole: bool = True) -> Any:
         A = A.astype(np.float64)
     if whole:
         _refuse_nonfinite(A, name)
-    return A
+    return read_only(A)
 
 
 def refuse_dtype(dtype: Any, name: str) -> None:

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from genelin.linalg.columns import Block, Vector
 from genelin.operators.products import times
+from genelin.sharing import shared_csr
 
 __all__ = ["Part", "RowBlock", "RowSource", "Task", "row_block", "row_limits"]
 
@@ -74,11 +75,9 @@ def row_block(X: Any, weights: Vector | None, span: tuple[int, int], mean: Any) 
     if start == 0 and stop == X.shape[0]:
         return RowBlock(X, mean, weights)
     first, last = X.indptr[start], X.indptr[stop]
-    part = sparse.csr_array(
-        (X.data[first:last], X.indices[first:last], X.indptr[start : stop + 1] - first),
-        shape=(stop - start, X.shape[1]),
-        copy=False,
-    )
+    indptr = X.indptr[start : stop + 1] - first
+    shape = (stop - start, X.shape[1])
+    part = shared_csr(X.data[first:last], X.indices[first:last], indptr, shape)
     return RowBlock(part, mean, weights)
 
 

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from genelin.linalg.columns import EPS, Block, Vector
 from genelin.operators.parts import Part, RowBlock, Task, row_block, row_limits
+from genelin.sharing import shared_csr
 from genelin.threads import blas_threads, equal, in_threads
 
 __all__ = ["Rows"]
@@ -104,8 +105,8 @@ class Rows:
         if self.weights is not None:
             return np.asarray(self._weighted_sum(self.weights) / self.n)
         if self.is_sparse:
-            means: Vector = np.asarray(self.matrix.sum(axis=0, dtype=np.float64)).ravel() / self.n
-            return means
+            X = self.matrix  # whose `sum` sorts entries in place
+            return np.asarray(np.bincount(X.indices, X.data, self.d) / self.n)
         return np.asarray(np.mean(self.matrix, axis=0, dtype=np.float64))
 
     def _weighted_sum(self, weights: Vector) -> Vector:
@@ -164,8 +165,8 @@ class Rows:
         if not far.any():
             return None
         shift = np.where(far, self.mean, 0.0)
-        shifted = (X.data - shift[X.indices], X.indices, X.indptr)
-        return Rows(sparse.csr_array(shifted, shape=X.shape, copy=False), self.weights)
+        shifted = shared_csr(X.data - shift[X.indices], X.indices, X.indptr, X.shape)
+        return Rows(shifted, self.weights)
 
     @cached_property
     def single(self) -> bool:
@@ -181,8 +182,7 @@ class Rows:
         X = self.matrix
         if not self.is_sparse:
             return Rows(X.astype(np.float32), weights)
-        parts = (X.data.astype(np.float32), X.indices, X.indptr)
-        return Rows(sparse.csr_array(parts, shape=X.shape, copy=False), weights)
+        return Rows(shared_csr(X.data.astype(np.float32), X.indices, X.indptr, X.shape), weights)
 
     def mean_square_about(self, centre: Vector) -> Vector:
         """Column means of squared distances from `centre`."""

@@ -13,6 +13,7 @@ from scipy import sparse
 from genelin.linalg.columns import Block, Vector
 from genelin.operators.parts import Part, Task
 from genelin.operators.products import cross_times, in_one_sweep
+from genelin.sharing import shared_csr
 from genelin.threads import blas_threads, equal, in_threads, one_blas_thread
 
 __all__ = [
@@ -169,7 +170,7 @@ class SparseMoment(Task):
         X = part.x.astype(np.float64, copy=False)
         if part.weights is not None:
             by_entry = np.repeat(part.weights, np.diff(X.indptr))
-            X = sparse.csr_array((X.data * by_entry, X.indices, X.indptr), shape=X.shape)
+            X = shared_csr(X.data * by_entry, X.indices, X.indptr, X.shape)
         return ((X.T @ part.other).tocsr(),)
 
 
