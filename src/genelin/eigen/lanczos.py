@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from genelin.eigen.basis import Products, RitzBasis
+from genelin.eigen.copies import Pairs, Round, all_copies, kept_of, most_alike
 from genelin.eigen.davidson import Davidson, largest
 from genelin.eigen.genelink import fix_signs
 from genelin.eigen.iteration import Callback, Meter, guarded
@@ -30,12 +31,11 @@ __all__ = ["Lanczos"]
 
 SAFE = 0.5  # of the tolerance, for what is estimated
 OVERLAP = 0.03  # of the tolerance: what blocks of the space may have in common
-ALIKE = 1e-6  # of |θ₁|: values as close as this are taken for copies of one
 SOONEST = 60  # steps before which the space does not take all of its room
 SOON = 0.25  # of the steps that there may be, after which the end is foreseen
 COUNTED = 768  # size up to which eigenvalues beyond the gap are counted
 SHORT = 2**15  # rows of blocks up to which Ritz pairs take longer than a step
-KEPT = ("steps", "width", "seeds", "patient", "marks")
+KEPT = ("steps", "marks")
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,8 @@ class Lanczos:
     slowly, another method takes over.
 
     As many copies of a multiple eigenvalue are found as there are columns: where so many are
-    alike, further random columns look for others, for as long as the first have.
+    alike, further rounds with fresh random columns look for others beside them, until one finds
+    fewer than it has columns.
 
     Parameters
     ----------
@@ -115,7 +116,7 @@ class Lanczos:
 
     def kept(self, k: int) -> int:
         """Those that a restart keeps, by fours."""
-        return -(-(k + (self.most(k) - k) // 4) // 4) * 4
+        return kept_of(k, self.most(k))
 
     def _fits(self, k: int, d: int) -> bool:
         """Whether there is room for a few blocks beyond what is kept, in a problem of size d."""
@@ -141,8 +142,7 @@ class _Run:
         self.callback, self.journal = callback, journal
         self.white = _whitening(problem, meter)
         self.space = KrylovSpace(self._product, problem.d, settings.most(k), OVERLAP * tol)
-        self.steps, self.patient = 0, 0
-        self.width = self.seeds = settings.columns  # of a block, and random ones so far
+        self.steps = 0
         self.every = 4 if problem.d <= SHORT else 2 if problem.d <= 4 * SHORT else 1  # steps
         self.marks: list[tuple[int, float]] = []  # steps, and what is missing, at restarts
         self.records: list[Record] = []
@@ -154,27 +154,46 @@ class _Run:
     def outcome(self, left: State | None) -> EigenSolution | Block:
         """The solution, or vectors to go on with where another method had better take over."""
         if left is None:
-            self.space.begin(self._random(self.seeds))
+            self.space.begin(self._random(self.settings.columns))
         else:
             self._resume(left)
         while True:
             theta, U, residuals = self._step()
             stopped = self._told(theta, U, residuals)
             missing = self._missing(theta, residuals)
-            settled = missing <= 1 and self.steps >= self.patient
-            if stopped or (settled and _copies(theta[: self.k + 1]) < self.seeds):
-                return self._examined(theta, U, stopped)
-            full = self._full
-            if full and self._too_slow(missing):
-                return self._vectors(U[:, : Davidson.width(self.k)])
-            if settled and not self._has_room:
-                return self._vectors(U[:, :0])
-            if settled or full:
+            if stopped or missing <= 1:
+                return self._ended(theta, U, residuals, stopped)
+            if self._full:
+                if self._too_slow(missing):
+                    return self._vectors(U[:, : self._worth_keeping(theta, residuals)])
                 with self.journal.undisturbed():
                     self.space.restart(theta, U, self.settings.kept(self.k))
-                    if settled:
-                        self._look_for_copies()
                     self.journal.keep(self._state())
+
+    def _ended(
+        self, theta: Vector, U: Block, residuals: Vector, stopped: bool
+    ) -> EigenSolution | Block:
+        """The solution with all copies; vectors to go on with where they are not found or good."""
+        few = self.settings.columns
+        columns = -(-(self.k + 1) // few) * few  # products like those of whole blocks
+        found = Pairs(theta[:columns], self.space.vectors(U[:, :columns]), residuals[:columns])
+        if stopped:
+            return self._examined(found, stopped)
+        search = Round(
+            self._product,
+            self._random,
+            self.pencil.which,
+            self.k,
+            absolute=SAFE * self.tol * largest(theta[: self.k]),
+            relative=0.0,
+            share=OVERLAP,
+            floor=0.0 if self.pencil.which == "LM" else float(theta[-1]),
+            steps=self.settings.steps(self.k),
+        )
+        complete = all_copies(search, found, few, columns)
+        if complete is None:
+            return found.V[:, :0]
+        return self._examined(complete, stopped)
 
     def _step(self) -> tuple[Vector, Block, Vector]:
         """Grow the space, until it holds the pairs that are wanted: its Ritz pairs, their norms."""
@@ -182,11 +201,11 @@ class _Run:
         while True:
             space.grow()
             self.steps += 1
-            self.meter.counter.flops += 8.0 * d * self.width * space.size
-            lost = self.width - space.width
+            width = self.settings.columns
+            self.meter.counter.flops += 8.0 * d * width * space.size
+            lost = width - space.width
             if lost:  # an invariant space was met: others are looked for beside it
                 space.widen(self._random(lost))
-                self.seeds += lost
             if space.size > self.k and (self._full or self.steps % self.every == 0):
                 theta, U, residuals = space.ritz(self.pencil.which)
                 small = largest(theta[: self.k]) / largest(theta)  # what is wanted, against ‖S‖
@@ -218,41 +237,30 @@ class _Run:
         clear = SAFE * CLEAR * distance_behind(theta, k, self.pencil.which)
         return float(max(residuals[:k].max() / goal, residuals[k] / max(goal, clear)))
 
-    @property
-    def _more_seeds(self) -> int:
-        """Columns with which there are more random ones than values that may be alike."""
-        few = self.settings.columns
-        return -(-(self.k + 2 - self.seeds) // few) * few
-
-    @property
-    def _has_room(self) -> bool:
-        """Whether the space can take blocks with those columns, and a few of them."""
-        return 2 * (self.width + self._more_seeds) <= self.space.most - self.settings.kept(self.k)
-
-    def _look_for_copies(self) -> None:
-        """Take the missing columns; they get as long as the others had."""
-        more = self._more_seeds
-        self.space.widen(self._random(more))
-        self.width, self.seeds, self.patient = self.width + more, self.seeds + more, 2 * self.steps
-
     def _too_slow(self, missing: float) -> bool:
         """Whether the end is too far away, by the progress of the last two restarts."""
         self.marks.append((self.steps, missing))
         most = self.settings.steps(self.k)
-        if self.steps < max(SOON * most, self.patient) or len(self.marks) < 3 or missing <= 1:
+        if self.steps < SOON * most or len(self.marks) < 3:
             return False
         before, then = self.marks[-3]
         rate = np.log(max(then / missing, 1.0)) / (self.steps - before)
         return bool(np.log(missing) > rate * (most - self.steps))
 
+    def _worth_keeping(self, theta: Vector, residuals: Vector) -> int:
+        """With how many pairs another method may begin: none where copies could be missing."""
+        k, columns = self.k, self.settings.columns
+        seen, doubt = theta[: k + 1], residuals[: k + 1]
+        crowded = most_alike(seen, 2 * np.maximum(doubt, self.tol * largest(seen))) >= columns
+        return 0 if crowded else Davidson.width(k)
+
     def _vectors(self, U: Block) -> Block:
         """The Ritz vectors of these coordinates, T QU."""
         return self.white.lifted(self.space.vectors(U))
 
-    def _examined(self, theta: Vector, U: Block, stopped: bool) -> EigenSolution | Block:
+    def _examined(self, found: Pairs, stopped: bool) -> EigenSolution | Block:
         """The solution, if its residuals hold what was estimated; else vectors to go on with."""
-        k, few = self.k, self.settings.columns
-        all_checked = self._checked(U[:, : -(-(k + 1) // few) * few])  # products like whole blocks
+        k, all_checked = self.k, self._checked(found.V)
         bounds = column_norms(self.white.whitened(all_checked.residual))[: k + 1]
         checked, residuals = all_checked.head(k + 1), bounds[:k]
         good = bool(residuals.max() <= self.tol * largest(checked.theta))
@@ -272,12 +280,12 @@ class _Run:
             gap_certified=gap.certified,
         )
 
-    def _checked(self, U: Block) -> RitzBasis:
-        """The Ritz vectors of these coordinates, made orthonormal to rounding, and their values.
+    def _checked(self, V: Block) -> RitzBasis:
+        """The vectors TV, made orthonormal to rounding, and their values.
 
         They are nearly so, and stay in place.
         """
-        W, (A, B) = self._vectors(U), self.pencil.operators
+        W, (A, B) = self.white.lifted(V), self.pencil.operators
         L = np.linalg.cholesky(tall_dot(W, W if B.is_identity else B @ W))
         W = tall_times(W, np.linalg.inv(L).T)
         AW = A @ W
@@ -322,10 +330,3 @@ def _whitening(problem: Pencil, meter: Meter) -> Whitening:
     elif isinstance(white, SparseFactor):
         meter.counter.flops += float(white.L.nnz) ** 2 / d
     return white
-
-
-def _copies(theta: Vector) -> int:
-    """How many values are alike, at most."""
-    ascending = np.sort(theta)
-    apart = np.flatnonzero(np.diff(ascending) > ALIKE * largest(theta))
-    return int(np.diff([-1, *apart, len(theta) - 1]).max())

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from genelin.eigen.basis import start_block
+from genelin.eigen.copies import Round, all_copies, converged, kept_of
 from genelin.eigen.davidson import Davidson
 from genelin.eigen.iteration import Callback, Meter
 from genelin.eigen.krylov import KrylovSpace
@@ -17,7 +18,7 @@ from genelin.eigen.spaces import Basis
 from genelin.eigen.spectrum import beyond_the_end
 from genelin.io.checkpoint import UNKEPT, Journal
 from genelin.linalg import SparseFactor, sparse_factor
-from genelin.linalg.columns import Block
+from genelin.linalg.columns import Block, Vector
 from genelin.operators import Operator
 from genelin.problems import Pencil
 from genelin.results import EigenSolution, Status
@@ -153,24 +154,27 @@ def _leading(product: Step, d: int, count: int, accuracy: float, rng: Any) -> Bl
     Their residuals are small against their own values, which may be far from each other, unless
     that takes too long.
     """
+
+    def random(columns: int) -> Block:
+        block: Block = rng.standard_normal((d, columns))
+        return block
+
+    def done(theta: Vector, residuals: Vector) -> int:
+        good = len(theta) > count and np.all(residuals[:count] <= accuracy * theta[:count])
+        return count if good else 0
+
+    def limit(theta: Vector) -> float:
+        return NEAR * accuracy * float(theta[:count][-1] / theta[0])
+
     space = KrylovSpace(product, d, _room(count), NEAR * accuracy)
-    space.begin(rng.standard_normal((d, COLUMNS)))
-    for _ in range(STEPS):
-        space.grow()
-        lost = COLUMNS - space.width
-        if lost:  # an invariant space was met: others are looked for beside it
-            space.widen(rng.standard_normal((d, lost)))
-        full = space.size + COLUMNS > space.most
-        if space.size <= count:
-            continue
-        theta, U, residuals = space.ritz("LA")
-        space.limit = NEAR * accuracy * theta[count - 1] / theta[0]
-        if np.all(residuals[:count] <= accuracy * theta[:count]):
-            break
-        if full:
-            space.restart(theta, U, -(-(count + (space.most - count) // 4) // 4) * 4)
-            theta, U, _ = space.ritz("LA")
-    return space.vectors(U[:, :count])
+    space.begin(random(COLUMNS))
+    found = converged(space, random, "LA", done, limit, kept_of(count, space.most), STEPS)
+    if found is None:
+        U = space.ritz("LA")[1]
+        return space.vectors(U[:, :count])
+    search = Round(product, random, "LA", count - 1, 0.0, accuracy, NEAR, 0.0, STEPS)
+    complete = all_copies(search, found, COLUMNS, count)
+    return found.V if complete is None else complete.V
 
 
 def _probed(pencil: Pencil, W: Block, step: Step, rng: Any) -> Block:
