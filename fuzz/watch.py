@@ -30,17 +30,23 @@ class Outcome:
         return bool(self.refusal)
 
 
-def own(error: BaseException) -> bool:
-    """Whether an exception was raised by a line of genelin and not by a library below it."""
+def own(error: BaseException, libraries: tuple[str, ...] = ()) -> bool:
+    """Whether a line of genelin (or of these libraries) raised an exception, and not one below."""
     frames = traceback.extract_tb(error.__traceback__)
-    return bool(frames) and "genelin" in frames[-1].filename.replace("\\", "/").split("/")
+    folders = frames[-1].filename.replace("\\", "/").split("/") if frames else []
+    return any(name in folders for name in ("genelin", *libraries))
 
 
-def called(f: Callable[[], Any], *, may: tuple[type[BaseException], ...] = ()) -> Outcome:
+def called(
+    f: Callable[[], Any],
+    *,
+    may: tuple[type[BaseException], ...] = (),
+    libraries: tuple[str, ...] = (),
+) -> Outcome:
     """Call f: an answer, or a ValueError or TypeError (or what it `may` raise) with a message.
 
-    Any other exception, one that a library below genelin has raised, and any warning that is not
-    of genelin's own types are defects.
+    Any other exception, one that a library below genelin has raised (but for those named), and any
+    warning that is not of genelin's own types are defects.
     """
     with warnings.catch_warnings(record=True) as caught, np.errstate(divide="warn", over="warn", invalid="warn", under="ignore"):
         warnings.simplefilter("always")
@@ -52,7 +58,7 @@ def called(f: Callable[[], Any], *, may: tuple[type[BaseException], ...] = ()) -
             exact = type(error) in (ValueError, TypeError, *may)
             if not refusal:
                 raise Defect(f"{kind} without a message") from error
-            if not own(error) or not (exact or _of_genelin(type(error))):
+            if not own(error, libraries) or not (exact or _of_genelin(type(error))):
                 raise Defect(f"{kind} of a library below genelin: {refusal}") from error
     strange = [w for w in caught if not _of_genelin(w.category)]
     if strange:
