@@ -34,7 +34,7 @@ from genelin import (
     top_k,
     top_k_cca,
 )
-from genelin.operators import Gram, Rows, as_operator, as_rows
+from genelin.operators import Gram, as_operator, as_rows
 
 __all__ = ["attack"]
 
@@ -202,7 +202,6 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Gram": (
         Gram, {"X": X, "reg": 0.1, "center": True, "scale": False, "weight": 1.0}
     ),
-    "Rows": (Rows, {"matrix": X, "weights": None}),
     "as_rows": (as_rows, {"X": X, "sample_weight": None}),
     "as_operator": (as_operator, {"A": A, "shape": None}),
     "solve": (
@@ -230,7 +229,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         ClusterSpec, {"workers": 4, "cores": 2, "memory": 1e9, "bandwidth": 1e9, "latency": 0.02}
     ),
 }  # fmt: skip
-DATA = {"X", "Y", "A", "B", "y", "background", "sample_weight", "rhs", "x0", "start", "blocks", "matrix", "weights"}
+DATA = {"X", "Y", "A", "B", "y", "background", "sample_weight", "rhs", "x0", "start", "blocks"}
 # other words by which a message may name an argument
 WORDS = {
     "y": ("y", "Y", "target", "label", "class"),
@@ -239,7 +238,6 @@ WORDS = {
     "sample_weight": ("weight", "weights", "sample_weight"),
     "rhs": ("rhs", "b", "right-hand"),
     "x0": ("x0", "start"),
-    "matrix": ("matrix", "X"),
     "background": ("background", "X"),
     "path": ("path",),
     "checkpoint": ("checkpoint", "folder"),
@@ -280,6 +278,6 @@ def attack(rng: Rng) -> str:
         return "taken"
     words = WORDS.get(argument, (argument,))
     named = any(re.search(rf"(?<![A-Za-z]){re.escape(word)}(?![a-z])", outcome.refusal) for word in words)
-    if not named:
+    if not named and outcome.by_genelin:  # scikit-learn has its own words for data
         raise Defect(f"the message does not name it: {outcome.refusal[:300]} [{about}]")
     return "refused"

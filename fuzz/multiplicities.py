@@ -102,7 +102,7 @@ def _eigenvalues(M: Any) -> Any:
 
 def copies(rng: Rng) -> Copies:
     """A problem of a random kind."""
-    big = rng.random() < 0.15
+    big = rng.random() < 0.12
     kind = chosen(rng, KINDS)
     return KINDS[kind](rng, big)
 

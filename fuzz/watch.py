@@ -23,6 +23,7 @@ class Outcome:
     refusal: str  # empty where there is an answer
     kind: str  # the type of the refusal
     warned: tuple[str, ...]  # types of warnings
+    by_genelin: bool = True  # whether a line of genelin refused, not one of a library it lets speak
 
     @property
     def refused(self) -> bool:
@@ -50,12 +51,13 @@ def called(
     """
     with warnings.catch_warnings(record=True) as caught, np.errstate(divide="warn", over="warn", invalid="warn", under="ignore"):
         warnings.simplefilter("always")
-        answer, refusal, kind = None, "", ""
+        answer, refusal, kind, by_genelin = None, "", "", True
         try:
             answer = f()
         except (ValueError, TypeError, *may) as error:
             refusal, kind = str(error).strip(), type(error).__name__
-            exact = type(error) in (ValueError, TypeError, *may)
+            exact = type(error) in (ValueError, TypeError) or isinstance(error, may)
+            by_genelin = own(error)
             if not refusal:
                 raise Defect(f"{kind} without a message") from error
             if not own(error, libraries) or not (exact or _of_genelin(type(error))):
@@ -65,7 +67,8 @@ def called(
         first = strange[0]
         place = "/".join(first.filename.replace("\\", "/").split("/")[-3:])
         raise Defect(f"{first.category.__name__} at {place}:{first.lineno}: {first.message}")
-    return Outcome(answer, refusal, kind, tuple(w.category.__name__ for w in caught))
+    warned = tuple(w.category.__name__ for w in caught)
+    return Outcome(answer, refusal, kind, warned, by_genelin)
 
 
 def _of_genelin(kind: type) -> bool:
