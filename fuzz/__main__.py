@@ -17,7 +17,13 @@ import numpy as np
 
 from fuzz import Attack, Defect
 
-ATTACKS = ("pencils",)  # modules of this folder, each with a function `attack`
+ATTACKS = (  # modules of this folder, each with a function `attack`
+    "pencils",
+    "multiplicities",
+    "views",
+    "inputs",
+    "arguments",
+)
 HANG = 120  # seconds after which a case counts as hanging
 
 
