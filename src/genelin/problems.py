@@ -221,9 +221,12 @@ class TwoView:
 
     @cached_property
     def deficiencies(self) -> list[Deficiency]:
-        """Views without a ridge whose columns are dependent, as far as can be told cheaply."""
+        """Views whose columns are dependent, as far as can be told cheaply.
+
+        A ridge below the rounding of its covariance leaves a view as it is.
+        """
         views = (("X", self.X, self.S_x), ("Y", self.Y, self.S_y))
-        bare = [view for view, reg in zip(views, self.regs, strict=True) if reg == 0]
+        bare = [view for view in views if _is_bare(view[2])]
         found = [_deficiency(*view, self.center) for view in bare]
         return [deficiency for deficiency in found if deficiency is not None]
 
@@ -404,6 +407,11 @@ class Deficiency:
     message: str
 
 
+def _is_bare(gram: Gram) -> bool:
+    """Whether the ridge is no more than rounding, so that the covariance may be singular."""
+    return gram.reg == 0 or bool(gram.reg <= gram.shape[0] * EPS * gram.diagonal().max())
+
+
 def _deficiency(name: str, rows: Rows, gram: Gram, center: bool) -> Deficiency | None:
     rank = _numerical_rank(rows, gram, center)
     dead = np.flatnonzero(gram.diagonal() == 0)
@@ -421,8 +429,9 @@ def _deficiency(name: str, rows: Rows, gram: Gram, center: bool) -> Deficiency |
             f"with {rows.counted} rows it can fit anything: every correlation is trivially 1"
         )
     reg = 0.01 * float(np.mean(gram.diagonal()))
+    ridge = f" (a ridge of {gram.reg:.1g} is lost in rounding)" if gram.reg else ""
     message = (
-        f"{name} is rank-deficient: {'; '.join(parts)}. Solved on its numerical range; to "
+        f"{name} is rank-deficient: {'; '.join(parts)}{ridge}. Solved on its numerical range; to "
         f"regularise instead, try reg={reg:.1g}."
     )
     return Deficiency(name, rank, message)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from genelin.eigen.davidson import Davidson
-from genelin.eigen.dense import decomposed, top_singular
+from genelin.eigen.dense import Dense, decomposed, top_singular
 from genelin.eigen.iteration import Callback, Meter
 from genelin.eigen.whitening import whitened_by
 from genelin.io.checkpoint import UNKEPT, Journal
@@ -17,7 +17,7 @@ from genelin.linalg import column_norms
 from genelin.linalg.columns import EPS, Block, Vector
 from genelin.operators import Gram
 from genelin.operators.row_space import RowSpace
-from genelin.problems import TwoView
+from genelin.problems import SMALL, TwoView
 from genelin.results import CCASolution
 from genelin.threads import blas_for
 
@@ -31,8 +31,9 @@ class FewRows:
     Weights of a view with more columns than rows lie in the span of its rows, whatever the ridge:
     it has an orthonormal basis Q = ZᵀU w^{-½} from ZZᵀ = U diag(w) Uᵀ, Z the rows over √n, and
     QᵀS_xQ is diagonal. A view with fewer columns than rows is whitened as `Dense` does it. Costs
-    O(n²d + n³), and n² numbers of memory. Should the rows span less than k dimensions, `Davidson`
-    takes over.
+    O(n²d + n³), and n² numbers of memory. Should the rows span less than k dimensions, or their
+    products lose what matters beside a ridge (columns of very different sizes), `Dense` or
+    `Davidson` takes over.
 
     Examples
     --------
@@ -59,8 +60,9 @@ class FewRows:
             raise ValueError("FewRows needs X and Y in memory: use method=None or Davidson()")
         meter = Meter(problem.data_size)
         x, y = (_view(gram) for gram in (problem.S_x, problem.S_y))
-        if k > min(x.scores.shape[1], y.scores.shape[1]):
-            return Davidson()(problem, k, tol, rng, callback, journal)
+        if k > min(x.scores.shape[1], y.scores.shape[1]) or max(x.blur, y.blur) > tol:
+            further = Dense() if max(problem.splits) <= SMALL else Davidson()
+            return further(problem, k, tol, rng, callback)
         counter = meter.counter
         counter.passes += 3.0  # products or covariances, weights, scores
         counter.flops += x.flops + y.flops + 2.0 * x.scores.size * y.scores.shape[1]
@@ -99,10 +101,12 @@ class _View(ABC):
     ----------
     scores : (n, r) ZT.
     flops : what that took.
+    blur : error of TᵀST = I by rounding in the products that T comes from.
     """
 
     scores: Block
     flops: float
+    blur: float = 0.0
 
     def __init__(self, gram: Gram) -> None:
         self._space, self._weight, self._reg = RowSpace(gram), gram.weight, gram.reg
@@ -127,9 +131,14 @@ class _ByRows(_View):
         products = self._space.products()
         with blas_for(n):
             w, U = np.linalg.eigh(products)
-        kept = w > n * EPS * max(w[-1], 0.0)
+        noise = n * EPS * max(w[-1], 0.0)
+        kept = w > noise
+        dropped = column_norms(self._space.transposed_times(U[:, ~kept])) ** 2
         w, self._U = w[kept], U[:, kept]
         whole = gram.weight * w + gram.reg
+        if gram.reg > 0:
+            matters = np.sqrt(dropped / (dropped + gram.reg)).max(initial=0.0)
+            self.blur = max(float(noise / whole.min(initial=np.inf)), float(matters))
         self._roots, self._size = np.sqrt(w * whole)[:, None], float(np.sqrt(w.sum()))
         self.scores = self._U * np.sqrt(w / whole)
         self.flops = 2.0 * n * gram.rows.stored + 10.0 * n**3

@@ -163,7 +163,9 @@ class Referee:
         start = start_block(self.pencil, STARTS, rng)
         if seen is not None:
             start = np.hstack([seen, start[:, : max(STARTS - seen.shape[1], 2)]])
-        search = _Search(self.pencil, basis, start)
+        search = _Search(self.pencil, basis, start if start.shape[1] <= d - k else start[:, ::-1])
+        if not search.size:  # B is zero on the complement
+            return Gap(np.inf, 0.0, *scales, basis.W[:, :0], *errors, rounding)
         for _ in range(steps):
             leading, vectors, rest = search.ends()
             E, BE, norms = self._solve(rest)
