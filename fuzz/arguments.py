@@ -21,8 +21,8 @@ from genelin import (
     DataSpec,
     Davidson,
     GenELin,
-    GeneralizedEigen,
     GenELinK,
+    GeneralizedEigen,
     Lanczos,
     ShiftInvert,
     baselines,
@@ -45,7 +45,15 @@ X, Y = (np.random.default_rng(seed).standard_normal((20, d)) for seed, d in ((0,
 LABELS = np.arange(20) % 2
 
 # what no argument can be taken for
-NONSENSE: tuple[Any, ...] = (object(), {"a": 1}, b"bytes", 1j, {1, 2}, lambda *_: None, Path("none"))
+NONSENSE: tuple[Any, ...] = (
+    object(),
+    {"a": 1},
+    b"bytes",
+    1j,
+    {1, 2},
+    lambda *_: None,
+    Path("none"),
+)
 NUMBERS: tuple[Any, ...] = (
     0, -1, 1, 2, 10**30, -(10**30), 0.0, -0.5, 0.5, 1.5, 1e-320, 1e308, 10**400,
     np.nan, np.inf, -np.inf, True, False, np.float32(0.5), np.int8(2), np.array(0.5), np.array([1]),
@@ -68,7 +76,9 @@ MATRICES: tuple[Any, ...] = (
 
 
 def _fit(**given: Any) -> Any:
-    settings = {name: value for name, value in given.items() if name not in ("X", "y", "sample_weight")}
+    settings = {
+        name: value for name, value in given.items() if name not in ("X", "y", "sample_weight")
+    }
     weights = given.get("sample_weight")
     return CCA(**settings).fit(given["X"], given["y"], sample_weight=weights)
 
@@ -230,6 +240,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     ),
 }  # fmt: skip
 DATA = {"X", "Y", "A", "B", "y", "background", "sample_weight", "rhs", "x0", "start", "blocks"}
+PATIENCE = {"power", "iterations", "max_iter", "steps", "max_steps", "epochs", "records"}
 # other words by which a message may name an argument
 WORDS = {
     "y": ("y", "Y", "target", "label", "class"),
@@ -260,6 +271,8 @@ def attack(rng: Rng) -> str:
     if rng.random() < 0.1:
         pool = (*NONSENSE, *MATRICES)
     value = chosen(rng, pool)
+    if argument in PATIENCE and isinstance(value, int | float) and value > 1e9:
+        value = 2  # so many iterations are wanted then
     given = {**good, argument: value}
     shown = repr(value).replace("\n", " ")
     kind = f" {value.dtype} {value.shape}" if isinstance(value, np.ndarray) else ""
@@ -277,7 +290,9 @@ def attack(rng: Rng) -> str:
             raise Defect(f"taken without a word [{about}]")
         return "taken"
     words = WORDS.get(argument, (argument,))
-    named = any(re.search(rf"(?<![A-Za-z]){re.escape(word)}(?![a-z])", outcome.refusal) for word in words)
+    named = any(
+        re.search(rf"(?<![A-Za-z]){re.escape(word)}(?![a-z])", outcome.refusal) for word in words
+    )
     if not named and outcome.by_genelin:  # scikit-learn has its own words for data
         raise Defect(f"the message does not name it: {outcome.refusal[:300]} [{about}]")
     return "refused"

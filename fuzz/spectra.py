@@ -56,7 +56,7 @@ def orthogonal(rng: Rng, d: int) -> Any:
 
 
 def spectrum(rng: Rng, d: int) -> Any:
-    """d eigenvalues of a random kind, in random order."""
+    """D eigenvalues of a random kind, in random order."""
     kind = chosen(rng, KINDS)
     if kind == "normal":
         values = rng.standard_normal(d)
@@ -162,9 +162,9 @@ def dressed(rng: Rng, M: Any, kinds: Any = None) -> tuple[Any, str]:
     if kind == "operator":
         return aslinearoperator(M.copy()), kind
     if kind == "function":
-        return LinearOperator(M.shape, matvec=lambda v: M @ v, matmat=lambda V: M @ V, dtype=float), (
-            kind
-        )
+        return LinearOperator(
+            M.shape, matvec=lambda v: M @ v, matmat=lambda V: M @ V, dtype=float
+        ), (kind)
     maker = getattr(sparse, f"{kind}_{chosen(rng, ('array', 'matrix'))}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that some formats do not suit these entries

@@ -220,7 +220,9 @@ def moments(X: Any, Y: Any, setting: Setting) -> Moments:
             Z = Z - Z.mean(axis=0)
         Z[:, np.abs(Z).max(axis=0) <= 1e-17 * np.abs(data).max(axis=0)] = 0
         if setting.scale:
-            spread = np.sqrt((Z**2).mean(axis=0)) if setting.center else data.astype(Long).std(axis=0)
+            spread = (
+                np.sqrt((Z**2).mean(axis=0)) if setting.center else data.astype(Long).std(axis=0)
+            )
             spread = np.where(spread <= 1e-17 * np.abs(data).max(axis=0), 1, spread)
             Z, size = Z / spread, size / spread
         parts.append(Z)
@@ -262,7 +264,9 @@ def judge_views(X: Any, Y: Any, setting: Setting, outcome: Outcome, method: str)
         return f"not converged: {solution.status.name}"
     if hard or truth is None:
         deficient = "RankDeficiencyWarning" in outcome.warned
-        return "answered on the range, with a warning" if deficient else "answered, too hard to judge"
+        return (
+            "answered on the range, with a warning" if deficient else "answered, too hard to judge"
+        )
     _against(parts, truth, setting, solution)
     return "answered"
 
