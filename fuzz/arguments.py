@@ -64,9 +64,11 @@ MATRICES: tuple[Any, ...] = (
     np.full((20, 4), np.nan), np.full((6, 6), np.inf), np.ones((6, 6)), np.zeros((6, 6)),
     np.ones((20, 4), dtype=complex), np.array([["a", "b"], ["c", "d"]]), np.array([[None, 1]]),
     np.ones((20, 4), dtype=object), np.ma.masked_less(X, 0), [[1.0, 2.0], [3.0]], [[]], [1, 2, 3],
-    [["1", "2"]], np.ones((6, 5)), -np.eye(6), np.triu(np.ones((6, 6))), np.eye(6, dtype=bool),
+    [["1", "2"]], np.ones((6, 5)), -np.eye(6), np.triu(np.ones((6, 6))),
+    np.eye(6, dtype=bool),
     np.ones((19, 4)), np.full((20, 4), 1e200), np.full((20, 4), 1e-200), X.astype(np.float16),
-    X.astype(np.longdouble), np.ones((20, 4), dtype="datetime64[s]"), np.ones((20, 4), "timedelta64[s]"),
+    X.astype(np.longdouble), np.ones((20, 4), dtype="datetime64[s]"),
+    np.ones((20, 4), "timedelta64[s]"),
     np.zeros((3, 3), dtype=[("a", float)]), sparse.csr_array(np.full((20, 4), np.nan)),
     sparse.csr_array((20, 4)), sparse.coo_array((0, 0)), sparse.csr_array(np.ones((20, 4)) * 1j),
     sparse.coo_array(np.ones(4)), sparse.eye_array(6, format="dia"), "data.npy", Path("data.npy"),
@@ -219,7 +221,8 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         {"rhs": np.ones((6, 1)), "x0": np.zeros((6, 1)), "reduction": 0.5},
     ),
     "two_view_gaussian": (
-        datasets.two_view_gaussian, {"n": 30, "d": 4, "correlations": (0.9, 0.5), "kappa": 10.0, "rng": 0}
+        datasets.two_view_gaussian,
+        {"n": 30, "d": 4, "correlations": (0.9, 0.5), "kappa": 10.0, "rng": 0},
     ),
     "sparse_pairs": (datasets.sparse_pairs, {"correlations": (0.9, 0.5), "rng": 0}),
     "pencil": (

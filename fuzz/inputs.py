@@ -107,7 +107,7 @@ def _named(given: Any) -> str:
 
 
 def disguised(rng: Rng, M: Any, *, lists: bool = True) -> Any:
-    """M in a random type, layout and format, with unsorted or duplicate entries, read-only or not."""
+    """M in a random type, layout and format, unsorted, with duplicates, read-only or not."""
     kind = chosen(
         rng, ("array", "array", "sparse", "sparse", "sparse", "list" if lists else "array")
     )

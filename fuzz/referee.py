@@ -1,9 +1,9 @@
-"""The referee: what is true of a small pencil or of two views, in more digits than the answer has.
+"""The referee: what is true of a small pencil, in more digits than the answer has.
 
-Everything is computed in extended precision (`np.longdouble`: 64 bits on x86, and exponents in which
-the squares of 1e±150 are harmless), and in 50 digits by mpmath, where that is installed, before a
-small problem is called a defect. Where extended precision is no more than float64, tolerances grow
-by themselves: they are made of its own rounding.
+Everything is computed in extended precision (`np.longdouble`: 64 bits on x86, and exponents in
+which the squares of 1e±150 are harmless), and in 60 digits by mpmath, where that is installed,
+before a small problem is called a defect. Where extended precision is no more than float64,
+tolerances grow by themselves: they are made of its own rounding.
 """
 
 from __future__ import annotations

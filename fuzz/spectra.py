@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 __all__ = [
@@ -169,8 +169,3 @@ def dressed(rng: Rng, M: Any, kinds: Any = None) -> tuple[Any, str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that some formats do not suit these entries
         return maker(M), kind
-
-
-def eigenvalues(A: Any, B: Any = None) -> Any:
-    """All of them, ascending, by LAPACK."""
-    return linalg.eigh(A, B, eigvals_only=True)

@@ -75,6 +75,9 @@ def views(rng: Rng) -> tuple[Any, Any, str]:
     """Two related data sets, and what is wrong with them."""
     n = int(chosen(rng, (rng.integers(2, 12), rng.integers(10, 60), 200), (2, 4, 1)))
     d1, d2 = (int(v) for v in rng.integers(1, chosen(rng, (4, 12, 35)), 2))
+    other = rng.spawn(1)[0]  # which leaves the course of `rng` as it is
+    if other.random() < 0.04:  # so wide that products between rows are chosen
+        n, d1, d2 = (int(v) for v in (other.integers(3, 25), *other.integers(100, 250, 2)))
     Z = rng.standard_normal((n, 3))
     X = rng.standard_normal((n, d1)) + Z @ rng.standard_normal((3, d1)) * rng.uniform(0, 2)
     Y = rng.standard_normal((n, d2)) + Z @ rng.standard_normal((3, d2)) * rng.uniform(0, 2)
@@ -325,8 +328,9 @@ def _against(parts: Moments, truth: Truth, setting: Setting, solution: Any) -> N
         place = np.unravel_index(int(np.argmax(off - limit)), off.shape)
         if off[place] > limit[place]:
             raise Defect(
-                f"{name}_weights: WᵀSW − I has {float(off[place]):.2e} at {tuple(map(int, place))}, "
-                f"allowed {float(limit[place]):.1e} (κ {truth.condition:.1e})"
+                f"{name}_weights: WᵀSW − I has {float(off[place]):.2e} at "
+                f"{tuple(map(int, place))}, allowed {float(limit[place]):.1e} "
+                f"(κ {truth.condition:.1e})"
             )
     true = truth.norm(parts.A @ W - (parts.B @ W) * sigma)
     terms = (parts.noise_a + np.abs(parts.A)) @ np.abs(W)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fuzz import Defect, arguments, inputs, multiplicities, pencils, views
+from fuzz import Defect, arguments, estimators, inputs, multiplicities, pencils, views
 from fuzz.inputs import fingerprint
 from fuzz.multiplicities import Copies, judge_copies
 from fuzz.referee import judge_pencil, truth_of
@@ -182,7 +182,7 @@ def test_what_leaves_a_call_is_watched():
     assert called(lambda: 3).answer == 3
 
 
-@pytest.mark.parametrize("module", [pencils, multiplicities, views, inputs, arguments])
+@pytest.mark.parametrize("module", [pencils, multiplicities, views, inputs, arguments, estimators])
 def test_cases_are_found_again(module):
     """Two plays of one case end alike, with or without a defect."""
 
