@@ -23,6 +23,7 @@ ATTACKS = (  # modules of this folder, each with a function `attack`
     "views",
     "inputs",
     "arguments",
+    "estimators",
 )
 HANG = 120  # seconds after which a case counts as hanging
 

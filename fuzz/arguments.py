@@ -21,8 +21,8 @@ from genelin import (
     DataSpec,
     Davidson,
     GenELin,
-    GeneralizedEigen,
     GenELinK,
+    GeneralizedEigen,
     Lanczos,
     ShiftInvert,
     baselines,
@@ -45,7 +45,15 @@ X, Y = (np.random.default_rng(seed).standard_normal((20, d)) for seed, d in ((0,
 LABELS = np.arange(20) % 2
 
 # what no argument can be taken for
-NONSENSE: tuple[Any, ...] = (object(), {"a": 1}, b"bytes", 1j, {1, 2}, lambda *_: None, Path("none"))
+NONSENSE: tuple[Any, ...] = (
+    object(),
+    {"a": 1},
+    b"bytes",
+    1j,
+    {1, 2},
+    lambda *_: None,
+    Path("none"),
+)
 NUMBERS: tuple[Any, ...] = (
     0, -1, 1, 2, 10**30, -(10**30), 0.0, -0.5, 0.5, 1.5, 1e-320, 1e308, 10**400,
     np.nan, np.inf, -np.inf, True, False, np.float32(0.5), np.int8(2), np.array(0.5), np.array([1]),
@@ -56,9 +64,11 @@ MATRICES: tuple[Any, ...] = (
     np.full((20, 4), np.nan), np.full((6, 6), np.inf), np.ones((6, 6)), np.zeros((6, 6)),
     np.ones((20, 4), dtype=complex), np.array([["a", "b"], ["c", "d"]]), np.array([[None, 1]]),
     np.ones((20, 4), dtype=object), np.ma.masked_less(X, 0), [[1.0, 2.0], [3.0]], [[]], [1, 2, 3],
-    [["1", "2"]], np.ones((6, 5)), -np.eye(6), np.triu(np.ones((6, 6))), np.eye(6, dtype=bool),
+    [["1", "2"]], np.ones((6, 5)), -np.eye(6), np.triu(np.ones((6, 6))),
+    np.eye(6, dtype=bool),
     np.ones((19, 4)), np.full((20, 4), 1e200), np.full((20, 4), 1e-200), X.astype(np.float16),
-    X.astype(np.longdouble), np.ones((20, 4), dtype="datetime64[s]"), np.ones((20, 4), "timedelta64[s]"),
+    X.astype(np.longdouble), np.ones((20, 4), dtype="datetime64[s]"),
+    np.ones((20, 4), "timedelta64[s]"),
     np.zeros((3, 3), dtype=[("a", float)]), sparse.csr_array(np.full((20, 4), np.nan)),
     sparse.csr_array((20, 4)), sparse.coo_array((0, 0)), sparse.csr_array(np.ones((20, 4)) * 1j),
     sparse.coo_array(np.ones(4)), sparse.eye_array(6, format="dia"), "data.npy", Path("data.npy"),
@@ -68,7 +78,9 @@ MATRICES: tuple[Any, ...] = (
 
 
 def _fit(**given: Any) -> Any:
-    settings = {name: value for name, value in given.items() if name not in ("X", "y", "sample_weight")}
+    settings = {
+        name: value for name, value in given.items() if name not in ("X", "y", "sample_weight")
+    }
     weights = given.get("sample_weight")
     return CCA(**settings).fit(given["X"], given["y"], sample_weight=weights)
 
@@ -209,7 +221,8 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         {"rhs": np.ones((6, 1)), "x0": np.zeros((6, 1)), "reduction": 0.5},
     ),
     "two_view_gaussian": (
-        datasets.two_view_gaussian, {"n": 30, "d": 4, "correlations": (0.9, 0.5), "kappa": 10.0, "rng": 0}
+        datasets.two_view_gaussian,
+        {"n": 30, "d": 4, "correlations": (0.9, 0.5), "kappa": 10.0, "rng": 0},
     ),
     "sparse_pairs": (datasets.sparse_pairs, {"correlations": (0.9, 0.5), "rng": 0}),
     "pencil": (
@@ -230,6 +243,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     ),
 }  # fmt: skip
 DATA = {"X", "Y", "A", "B", "y", "background", "sample_weight", "rhs", "x0", "start", "blocks"}
+PATIENCE = {"power", "iterations", "max_iter", "steps", "max_steps", "epochs", "records"}
 # other words by which a message may name an argument
 WORDS = {
     "y": ("y", "Y", "target", "label", "class"),
@@ -260,6 +274,8 @@ def attack(rng: Rng) -> str:
     if rng.random() < 0.1:
         pool = (*NONSENSE, *MATRICES)
     value = chosen(rng, pool)
+    if argument in PATIENCE and isinstance(value, int | float) and value > 1e9:
+        value = 2  # so many iterations are wanted then
     given = {**good, argument: value}
     shown = repr(value).replace("\n", " ")
     kind = f" {value.dtype} {value.shape}" if isinstance(value, np.ndarray) else ""
@@ -277,7 +293,9 @@ def attack(rng: Rng) -> str:
             raise Defect(f"taken without a word [{about}]")
         return "taken"
     words = WORDS.get(argument, (argument,))
-    named = any(re.search(rf"(?<![A-Za-z]){re.escape(word)}(?![a-z])", outcome.refusal) for word in words)
+    named = any(
+        re.search(rf"(?<![A-Za-z]){re.escape(word)}(?![a-z])", outcome.refusal) for word in words
+    )
     if not named and outcome.by_genelin:  # scikit-learn has its own words for data
         raise Defect(f"the message does not name it: {outcome.refusal[:300]} [{about}]")
     return "refused"

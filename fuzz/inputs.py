@@ -23,8 +23,8 @@ from genelin import (
     Davidson,
     Dense,
     FewRows,
-    GeneralizedEigen,
     GenELinK,
+    GeneralizedEigen,
     Lanczos,
     ShiftInvert,
     baselines,
@@ -107,8 +107,10 @@ def _named(given: Any) -> str:
 
 
 def disguised(rng: Rng, M: Any, *, lists: bool = True) -> Any:
-    """M in a random type, layout and format, with unsorted or duplicate entries, read-only or not."""
-    kind = chosen(rng, ("array", "array", "sparse", "sparse", "sparse", "list" if lists else "array"))
+    """M in a random type, layout and format, unsorted, with duplicates, read-only or not."""
+    kind = chosen(
+        rng, ("array", "array", "sparse", "sparse", "sparse", "list" if lists else "array")
+    )
     dtype = chosen(rng, (np.float64, np.float64, np.float32, np.int64, np.int32, bool))
     if np.array_equal(M.astype(dtype).astype(float), M):
         M = M.astype(dtype)
@@ -149,7 +151,9 @@ def _unsorted(rng: Rng, M: Any, form: str, family: str) -> Any:
         row, col, data = row[order], col[order], data[order]
     index = chosen(rng, (np.int32, np.int64))
     if form == "coo":
-        return getattr(sparse, f"coo_{family}")((data, (row.astype(index), col.astype(index))), M.shape)
+        return getattr(sparse, f"coo_{family}")(
+            (data, (row.astype(index), col.astype(index))), M.shape
+        )
     lines, others = (row, col) if form == "csr" else (col, row)
     order = np.argsort(lines, kind="stable")
     count = M.shape[0] if form == "csr" else M.shape[1]
@@ -190,10 +194,16 @@ def _pencil_call(rng: Rng) -> tuple[str, Call, list[Any]]:
         "GenELinK": GenELinK(max_iter=5),
         "Direct": GenELinK(solver=solvers.Direct(), max_iter=5),
         "AGD": GenELinK(solver=solvers.AGD(), max_iter=5),
-        "SparseCholesky": GenELinK(solver=solvers.CG(preconditioner=solvers.SparseCholesky()), max_iter=5),
-        "IncompleteCholesky": GenELinK(solver=solvers.CG(preconditioner=solvers.IncompleteCholesky()), max_iter=5),
+        "SparseCholesky": GenELinK(
+            solver=solvers.CG(preconditioner=solvers.SparseCholesky()), max_iter=5
+        ),
+        "IncompleteCholesky": GenELinK(
+            solver=solvers.CG(preconditioner=solvers.IncompleteCholesky()), max_iter=5
+        ),
         "Nystrom": GenELinK(solver=solvers.CG(preconditioner=solvers.Nystrom()), max_iter=5),
-        "BlockJacobi": GenELinK(solver=solvers.CG(preconditioner=solvers.BlockJacobi()), max_iter=5),
+        "BlockJacobi": GenELinK(
+            solver=solvers.CG(preconditioner=solvers.BlockJacobi()), max_iter=5
+        ),
     }
     name = chosen(rng, methods)
     start = None
@@ -274,7 +284,9 @@ def _estimator_call(rng: Rng) -> tuple[str, Call, list[Any]]:
         return _contrast_call(rng)
     x, y = _views(rng)
     options = _view_options(rng)
-    name = chosen(rng, ("fit", "fit", "transform", "score", "partial_fit", "weights", "significance"))
+    name = chosen(
+        rng, ("fit", "fit", "transform", "score", "partial_fit", "weights", "significance")
+    )
     weights = np.asarray(rng.integers(0, 3, len(x) if isinstance(x, list) else x.shape[0]), float)
     cca = CCA(n_components=2, **options)
 

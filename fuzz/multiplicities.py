@@ -231,7 +231,9 @@ def attack(rng: Rng) -> str:
         A, B = case.A.asformat(form), None if case.B is None else case.B.asformat(form)
     about = f"{name}, {case.name}, {form}, d={d}, k={k}, which={which}, tol={tol:g}, rng={seed}"
     try:
-        outcome = called(lambda: top_k(A, B, k, which=which, tol=tol, method=METHODS[name](), rng=seed))
+        outcome = called(
+            lambda: top_k(A, B, k, which=which, tol=tol, method=METHODS[name](), rng=seed)
+        )
         if outcome.refused:
             raise Defect(f"refused: {outcome.kind}: {outcome.refusal}")
         if ("ConvergenceWarning" in outcome.warned) == outcome.answer.converged:
@@ -265,7 +267,9 @@ def judge_copies(case: Copies, which: str, k: int, tol: float, solution: Any) ->
     floor = np.linalg.norm(A @ W - BW * theta, axis=0) / np.sqrt(high)  # from below
     worst = int(np.argmax(floor - solution.residuals))
     if floor[worst] > solution.residuals[worst] * (1 + 1e-6) + 1e-12 * largest:
-        raise Defect(f"residual {worst} is over {floor[worst]:.2e}, not {solution.residuals[worst]:.2e}")
+        raise Defect(
+            f"residual {worst} is over {floor[worst]:.2e}, not {solution.residuals[worst]:.2e}"
+        )
     sizes = np.sort(magnitudes(case.values, which))[::-1]
     found = np.sort(magnitudes(theta, which))[::-1]
     allowed = min(sure, float(np.linalg.norm(rest)) + 1e-12 * largest) + 20 * case.d * EPS * largest

@@ -33,7 +33,9 @@ SINGULAR = 1e12  # κ of B, its diagonal scaled to one, from which it may be ref
 
 def attack(rng: np.random.Generator) -> str:
     """One pencil, one method."""
-    d = int(chosen(rng, (rng.integers(1, 8), rng.integers(2, 61), rng.integers(100, 300)), (4, 6, 1)))
+    d = int(
+        chosen(rng, (rng.integers(1, 8), rng.integers(2, 61), rng.integers(100, 300)), (4, 6, 1))
+    )
     method = chosen(rng, METHODS, WEIGHTS)
     A = symmetric(rng, d)
     kappa = log_uniform(rng, 1.0, 1e14) if rng.random() < 0.3 else log_uniform(rng, 1.0, 1e4)
@@ -53,7 +55,9 @@ def attack(rng: np.random.Generator) -> str:
     about = f"{method}, d={d}, k={k}, which={which}, tol={tol:g}, A {name_a}, B {name_b}"
     try:
         outcome = called(
-            lambda: top_k(given_a, given_b, k, which=which, tol=tol, method=METHODS[method](), rng=seed)
+            lambda: top_k(
+                given_a, given_b, k, which=which, tol=tol, method=METHODS[method](), rng=seed
+            )
         )
         return judged(A, B, which, k, tol, method, outcome)
     except Exception as error:

@@ -1,9 +1,9 @@
-"""The referee: what is true of a small pencil or of two views, in more digits than the answer has.
+"""The referee: what is true of a small pencil, in more digits than the answer has.
 
-Everything is computed in extended precision (`np.longdouble`: 64 bits on x86, and exponents in which
-the squares of 1e±150 are harmless), and in 50 digits by mpmath, where that is installed, before a
-small problem is called a defect. Where extended precision is no more than float64, tolerances grow
-by themselves: they are made of its own rounding.
+Everything is computed in extended precision (`np.longdouble`: 64 bits on x86, and exponents in
+which the squares of 1e±150 are harmless), and in 60 digits by mpmath, where that is installed,
+before a small problem is called a defect. Where extended precision is no more than float64,
+tolerances grow by themselves: they are made of its own rounding.
 """
 
 from __future__ import annotations
@@ -183,13 +183,11 @@ def _exact(A: Any, B: Any, which: str) -> Truth | None:
             L = mpmath.cholesky(MB)
         except ValueError:
             return None
-        X = mpmath.matrix(d, d)
+        X = mpmath.matrix(d, d)  # L⁻¹, by forward substitution
         for j in range(d):
-            unit = mpmath.zeros(d, 1)
-            unit[j] = 1
-            column = mpmath.mp.L_solve(L, unit) if d > 1 else mpmath.matrix([1 / L[0, 0]])
-            for i in range(d):
-                X[i, j] = column[i]
+            for i in range(j, d):
+                known = mpmath.fsum(L[i, m] * X[m, j] for m in range(j, i))
+                X[i, j] = ((1 if i == j else 0) - known) / L[i, i]
         S = X * MA * X.T
         for i in range(d):
             for j in range(i):
@@ -346,4 +344,3 @@ class _Judge:
 def _demand(kept: bool, what: str) -> None:
     if not kept:
         raise Defect(what)
-

@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 __all__ = [
@@ -56,7 +56,7 @@ def orthogonal(rng: Rng, d: int) -> Any:
 
 
 def spectrum(rng: Rng, d: int) -> Any:
-    """d eigenvalues of a random kind, in random order."""
+    """D eigenvalues of a random kind, in random order."""
     kind = chosen(rng, KINDS)
     if kind == "normal":
         values = rng.standard_normal(d)
@@ -162,15 +162,10 @@ def dressed(rng: Rng, M: Any, kinds: Any = None) -> tuple[Any, str]:
     if kind == "operator":
         return aslinearoperator(M.copy()), kind
     if kind == "function":
-        return LinearOperator(M.shape, matvec=lambda v: M @ v, matmat=lambda V: M @ V, dtype=float), (
-            kind
-        )
+        return LinearOperator(
+            M.shape, matvec=lambda v: M @ v, matmat=lambda V: M @ V, dtype=float
+        ), (kind)
     maker = getattr(sparse, f"{kind}_{chosen(rng, ('array', 'matrix'))}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that some formats do not suit these entries
         return maker(M), kind
-
-
-def eigenvalues(A: Any, B: Any = None) -> Any:
-    """All of them, ascending, by LAPACK."""
-    return linalg.eigh(A, B, eigvals_only=True)

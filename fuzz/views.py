@@ -75,6 +75,9 @@ def views(rng: Rng) -> tuple[Any, Any, str]:
     """Two related data sets, and what is wrong with them."""
     n = int(chosen(rng, (rng.integers(2, 12), rng.integers(10, 60), 200), (2, 4, 1)))
     d1, d2 = (int(v) for v in rng.integers(1, chosen(rng, (4, 12, 35)), 2))
+    other = rng.spawn(1)[0]  # which leaves the course of `rng` as it is
+    if other.random() < 0.04:  # so wide that products between rows are chosen
+        n, d1, d2 = (int(v) for v in (other.integers(3, 25), *other.integers(100, 250, 2)))
     Z = rng.standard_normal((n, 3))
     X = rng.standard_normal((n, d1)) + Z @ rng.standard_normal((3, d1)) * rng.uniform(0, 2)
     Y = rng.standard_normal((n, d2)) + Z @ rng.standard_normal((3, d2)) * rng.uniform(0, 2)
@@ -220,7 +223,9 @@ def moments(X: Any, Y: Any, setting: Setting) -> Moments:
             Z = Z - Z.mean(axis=0)
         Z[:, np.abs(Z).max(axis=0) <= 1e-17 * np.abs(data).max(axis=0)] = 0
         if setting.scale:
-            spread = np.sqrt((Z**2).mean(axis=0)) if setting.center else data.astype(Long).std(axis=0)
+            spread = (
+                np.sqrt((Z**2).mean(axis=0)) if setting.center else data.astype(Long).std(axis=0)
+            )
             spread = np.where(spread <= 1e-17 * np.abs(data).max(axis=0), 1, spread)
             Z, size = Z / spread, size / spread
         parts.append(Z)
@@ -262,7 +267,9 @@ def judge_views(X: Any, Y: Any, setting: Setting, outcome: Outcome, method: str)
         return f"not converged: {solution.status.name}"
     if hard or truth is None:
         deficient = "RankDeficiencyWarning" in outcome.warned
-        return "answered on the range, with a warning" if deficient else "answered, too hard to judge"
+        return (
+            "answered on the range, with a warning" if deficient else "answered, too hard to judge"
+        )
     _against(parts, truth, setting, solution)
     return "answered"
 
@@ -321,8 +328,9 @@ def _against(parts: Moments, truth: Truth, setting: Setting, solution: Any) -> N
         place = np.unravel_index(int(np.argmax(off - limit)), off.shape)
         if off[place] > limit[place]:
             raise Defect(
-                f"{name}_weights: WᵀSW − I has {float(off[place]):.2e} at {tuple(map(int, place))}, "
-                f"allowed {float(limit[place]):.1e} (κ {truth.condition:.1e})"
+                f"{name}_weights: WᵀSW − I has {float(off[place]):.2e} at "
+                f"{tuple(map(int, place))}, allowed {float(limit[place]):.1e} "
+                f"(κ {truth.condition:.1e})"
             )
     true = truth.norm(parts.A @ W - (parts.B @ W) * sigma)
     terms = (parts.noise_a + np.abs(parts.A)) @ np.abs(W)

@@ -49,7 +49,10 @@ def called(
     Any other exception, one that a library below genelin has raised (but for those named), and any
     warning that is not of genelin's own types are defects.
     """
-    with warnings.catch_warnings(record=True) as caught, np.errstate(divide="warn", over="warn", invalid="warn", under="ignore"):
+    with (
+        warnings.catch_warnings(record=True) as caught,
+        np.errstate(divide="warn", over="warn", invalid="warn", under="ignore"),
+    ):
         warnings.simplefilter("always")
         answer, refusal, kind, by_genelin = None, "", "", True
         try:
