@@ -16,6 +16,7 @@ from genelin.eigen.whitening import (
     ByDiagonal,
     ByFactor,
     Plain,
+    Whitening,
     by_diagonal,
     by_factor,
     whitening_of,
@@ -30,13 +31,15 @@ from genelin.linalg import (
     range_basis,
     scaled_factor,
 )
-from genelin.linalg.columns import Block, Vector
-from genelin.linalg.scaling import scaled_by
-from genelin.operators import Counter, Operator
+from genelin.linalg.columns import EPS, Block, Vector
+from genelin.linalg.scaling import column_sums, scaled_by
+from genelin.operators import Counter, Entries, Operator
 from genelin.operators.products import times
 from genelin.problems import Pencil, TwoView
 from genelin.results import CCASolution, EigenSolution, Status, Trace
 from genelin.threads import blas_for
+
+UNITS = 4  # of rounding in a sum, relative to the sum of the magnitudes of its terms
 
 __all__ = ["Dense", "OrDense", "decomposed", "has_few", "sine_bound", "status_of", "top_singular"]
 
@@ -135,13 +138,22 @@ def _dense_pencil(problem: Pencil, k: int, tol: float) -> EigenSolution:
     meter = Meter(problem.data_size)
     metered, rooted = meter.metered(problem), by_diagonal(problem.B)
     A, B = _entries(metered.A), problem.B if rooted is not None else _entries(metered.B)
-    white, M = (rooted, _scaled(A, rooted)) if rooted is not None else _reduced(A, B, problem.B)
+    white = _factored(B, problem.B) if rooted is None else rooted
+    M = _scaled(A, white)
+    size = float(column_sums(M.T).max())
+    if isinstance(white, ByFactor):  # the lower triangle of L⁻¹AL⁻ᵀ
+        size /= white.condition * white.norm
+        M = lapack.dsygst(M, white.L, lower=1, overwrite_a=1)[0]
     values, U = leading_pairs(M, k, problem.which)
     meter.counter.flops += (11.0 if 4 * k > problem.d else 4.0) * problem.d**3
     top, sizes = values[:k], magnitudes(values, problem.which)
     W = white.lifted(U)
-    residuals = column_norms(white.whitened(times(A, W) - _product(B, W) * top))
+    found = column_norms(white.whitened(times(A, W) - _product(B, W) * top))
+    noise = np.abs(A) @ np.abs(W) + _magnitudes(B, W) * np.abs(top)
+    largest, doubt = float(np.abs(values[: k + 1]).max()), UNITS * EPS / white.condition
+    residuals = (found + UNITS * EPS * white.hidden(noise)) * (1 + min(2 * doubt, 1.0))
     gap = float(sizes[k - 1] - sizes[k]) if k < problem.d else np.inf
+    gap -= UNITS * EPS * size + doubt * largest
     return EigenSolution(
         residuals=residuals,
         sin_theta_bound=sine_bound(residuals, gap, float(np.abs(top).max())),
@@ -150,27 +162,23 @@ def _dense_pencil(problem: Pencil, k: int, tol: float) -> EigenSolution:
         trace=Trace(),
         values=top,
         vectors=fix_signs(W),
-        gap_certified=True,
+        gap_certified=gap > 0,
     )
 
 
-def _scaled(A: Block, white: Plain | ByDiagonal) -> Block:
-    """TᵀAT of a diagonal T, not A itself; columns lie together, as LAPACK has them."""
+def _scaled(A: Block, white: Plain | ByDiagonal | ByFactor) -> Block:
+    """DAD for the scale of B, not A itself; columns lie together, as LAPACK has them."""
     return (np.array(A) if isinstance(white, Plain) else scaled_by(A, white.scale)).T
 
 
-def _reduced(A: Block, B: Block, operator: Operator) -> tuple[ByFactor, Block]:
-    """T by the factor of B that its operator has, or by one of its own, and TᵀAT.
-
-    Of that, which is L⁻¹AL⁻ᵀ, there is the lower triangle only.
-    """
+def _factored(B: Block, operator: Operator) -> ByFactor:
+    """T by the factor of B that its operator has, or by one of its own."""
     known = operator.factor()
     white = by_factor(known if isinstance(known, ScaledFactor) else scaled_factor(B))
     if white is None:
         rank = range_basis(B)[0].shape[1]
         raise not_positive_definite(f"its numerical rank is {rank} of {len(B)}")
-    scaled = scaled_by(A, white.scale).T  # columns lie together, as LAPACK has them
-    return white, lapack.dsygst(scaled, white.L, lower=1, overwrite_a=1)[0]
+    return white
 
 
 def _dense_cca(problem: TwoView, k: int, tol: float) -> CCASolution:
@@ -184,9 +192,18 @@ def _dense_cca(problem: TwoView, k: int, tol: float) -> CCASolution:
     counter.flops += (d1**3 + d2**3) / 3 + d1 * d2 * (d1 + d2)  # whitening
     U, sigma, V = top_singular(x.whitened(y.whitened(S_xy.T).T), k, counter)
     Phi, Psi, top = x.lifted(U[:, :k]), y.lifted(V[:, :k]), sigma[:k]
-    x_rest = column_norms(x.whitened(S_xy @ Psi - (S_x @ Phi) * top))
-    y_rest = column_norms(y.whitened(S_xy.T @ Phi - (S_y @ Psi) * top))
-    return decomposed(problem, (sigma, Phi, Psi), (x_rest, y_rest), tol, meter)
+    rests = _rests(x, S_x, Phi, S_xy, Psi, top), _rests(y, S_y, Psi, S_xy.T, Phi, top)
+    doubt = UNITS * EPS * (1 / x.condition + 1 / y.condition)
+    return decomposed(problem, (sigma, Phi, Psi), rests, tol, meter, doubt)
+
+
+def _rests(
+    white: Whitening, S_x: Block, Phi: Block, S_xy: Block, Psi: Block, sigma: Vector
+) -> Vector:
+    """The norm of S_xy Ψ − σS_x Φ in that of S_x⁻¹, with what rounding may hide of it."""
+    noise = np.abs(S_xy) @ np.abs(Psi) + np.abs(S_x) @ np.abs(Phi) * sigma
+    rest = S_xy @ Psi - (S_x @ Phi) * sigma
+    return column_norms(white.whitened(rest)) + UNITS * EPS * white.hidden(noise)
 
 
 def decomposed(
@@ -195,21 +212,22 @@ def decomposed(
     rests: tuple[Vector, Vector],
     tol: float,
     meter: Meter,
+    doubt: float = 0.0,
 ) -> CCASolution:
     """The solution of a decomposition, which tells the gap; k columns, and more values if any.
 
     `rests` are what S_xy Ψ and S_yx Φ differ by from σS_x Φ and σS_y Ψ, in the norms of S_x⁻¹
-    and S_y⁻¹.
+    and S_y⁻¹; `doubt` is the rounding in whitened covariances.
     """
     sigma, Phi, Psi = pairs
     k = Phi.shape[1]
     top, following = sigma[:k], float(sigma[k]) if k < len(sigma) else 0.0
-    residuals = np.sqrt((rests[0] ** 2 + rests[1] ** 2) / 2)
-    gap = float(top[-1]) - following
+    residuals = np.sqrt((rests[0] ** 2 + rests[1] ** 2) / 2) * (1 + min(2 * doubt, 1.0))
+    gap = float(top[-1]) - following - doubt
     bound = sine_bound(np.concatenate([residuals, residuals]), gap, float(top[0]))
     status = status_of(residuals, gap, tol, float(top[0]))
     return canonical_solution(
-        problem, (top, Phi, Psi), residuals, bound, status, meter, gap_certified=True
+        problem, (top, Phi, Psi), residuals, bound, status, meter, gap_certified=gap > 0
     )
 
 
@@ -250,6 +268,13 @@ def top_singular(M: Block, k: int, counter: Counter) -> tuple[Block, Vector, Blo
 def _product(B: Block | Operator, W: Block) -> Block:
     """B @ W, of a matrix or an operator."""
     return B @ W if isinstance(B, Operator) else times(B, W)
+
+
+def _magnitudes(B: Block | Operator, W: Block) -> Block:
+    """|B||W|."""
+    entries = B.entries() if isinstance(B, Operator) else Entries(B)
+    assert entries is not None  # those of a diagonal
+    return entries.magnitudes_times(np.abs(W))
 
 
 def _entries(operator: Operator) -> Block:

@@ -8,7 +8,14 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from genelin.linalg import ScaledFactor, SparseFactor, column_norms, range_basis, scaled_factor
+from genelin.linalg import (
+    ScaledFactor,
+    SparseFactor,
+    column_dots,
+    column_norms,
+    range_basis,
+    scaled_factor,
+)
 from genelin.linalg.columns import Block, Vector
 from genelin.linalg.tall import by_rows
 from genelin.operators import Operator
@@ -30,6 +37,9 @@ __all__ = [
 ]
 
 
+SMALL = 128  # rows of a factor whose inverse is looked at row by row
+
+
 class Whitening(Protocol):
     """Products with T and with Tᵀ."""
 
@@ -41,10 +51,21 @@ class Whitening(Protocol):
         """TU."""
         ...
 
+    def hidden(self, noise: Block) -> Vector:
+        """‖Tᵀe‖ for errors |e| ≤ noise: at most, or the root of the mean square over signs."""
+        ...
+
+    @property
+    def condition(self) -> float:
+        """1/κ of B with unit diagonal, roughly."""
+        ...
+
 
 @dataclass(frozen=True)
 class Plain:
     """T = I, for B = I."""
+
+    condition: ClassVar[float] = 1.0
 
     def whitened(self, M: Block) -> Block:
         """M itself."""
@@ -54,12 +75,17 @@ class Plain:
         """U itself."""
         return U
 
+    def hidden(self, noise: Block) -> Vector:
+        """‖e‖ at most."""
+        return column_norms(noise)
+
 
 @dataclass(frozen=True)
 class ByDiagonal:
     """T = B^{-½} of a diagonal B, by its diagonal."""
 
     scale: Vector
+    condition: ClassVar[float] = 1.0
 
     def whitened(self, M: Block) -> Block:
         """TᵀM."""
@@ -75,6 +101,10 @@ class ByDiagonal:
         """TU."""
         return self.whitened(U)
 
+    def hidden(self, noise: Block) -> Vector:
+        """‖Tᵀe‖ at most."""
+        return column_norms(self.whitened(noise))
+
 
 @dataclass(frozen=True)
 class ByFactor:
@@ -82,6 +112,8 @@ class ByFactor:
 
     L: Block
     scale: Vector
+    condition: float
+    norm: float  # of DBD
 
     def whitened(self, M: Block) -> Block:
         """TᵀM."""
@@ -93,12 +125,19 @@ class ByFactor:
         solved = solve_triangular(self.L, U, lower=True, trans="T", check_finite=False)
         return np.asarray(self.scale[:, None] * solved)
 
+    def hidden(self, noise: Block) -> Vector:
+        """‖Tᵀe‖: by its rows where B is small, else through the norm of L⁻¹."""
+        if len(self.L) <= SMALL:
+            return _through(self.lifted(np.eye(len(self.L))), noise)
+        return column_norms(self.scale[:, None] * noise) / np.sqrt(self.condition * self.norm)
+
 
 @dataclass(frozen=True)
 class OnRange:
     """T of fewer columns, which span the range of a singular B."""
 
     T: Block
+    condition: float
 
     def whitened(self, M: Block) -> Block:
         """TᵀM."""
@@ -107,6 +146,16 @@ class OnRange:
     def lifted(self, U: Block) -> Block:
         """TU."""
         return self.T @ U
+
+    def hidden(self, noise: Block) -> Vector:
+        """‖Tᵀe‖ by the rows of T."""
+        return _through(self.T, noise)
+
+
+def _through(T: Block, noise: Block) -> Vector:
+    """The root of the mean square of ‖Tᵀe‖ over the signs of e, |e| = noise."""
+    squares: Vector = np.sqrt(column_dots(T.T, T.T) @ noise**2)
+    return squares
 
 
 @dataclass(frozen=True)
@@ -160,7 +209,9 @@ def by_diagonal(B: Operator) -> Plain | ByDiagonal | None:
 
 def by_factor(factor: ScaledFactor) -> ByFactor | None:
     """By Cholesky; None where B is singular, or a pivot of it is at the level of rounding."""
-    return ByFactor(factor.L, factor.scale) if factor.is_sound else None
+    if not factor.is_sound:
+        return None
+    return ByFactor(factor.L, factor.scale, factor.condition, factor.norm)
 
 
 def by_root(B: Operator) -> Whitening | None:
@@ -186,7 +237,8 @@ def whitening_of(B: Block) -> ByFactor | OnRange:
     if factored is not None:
         return factored
     Q, weights = range_basis(B)
-    return OnRange(Q / np.sqrt(weights))
+    condition = float(weights.min() / weights.max()) if len(weights) else 1.0
+    return OnRange(Q / np.sqrt(weights), condition)
 
 
 def whitened_by(B: Block) -> Block:

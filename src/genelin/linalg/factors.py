@@ -145,6 +145,10 @@ class SparseFactor:
         columns = self.columns.data, self.columns.indices, self.columns.indptr
         return np.asarray(kernels.upper_solve(columns, U, self.order, self._taken_scale))
 
+    def hidden(self, noise: Block) -> Vector:
+        """‖Tᵀe‖ at most, for errors |e| ≤ noise."""
+        return column_norms(self.scale[:, None] * noise) / np.sqrt(self.condition * self.norm)
+
     @cached_property
     def _taken_scale(self) -> Vector:
         return self.scale[self.order]

@@ -69,12 +69,14 @@ class ScaledFactor:
     scale : the diagonal of D.
     failed : size of the leading block of DSD that is not positive definite; 0 if it is.
     condition : 1/κ of DSD, roughly.
+    norm : the largest sum of a row of DSD.
     """
 
     L: Block
     scale: Vector
     failed: int
     condition: float
+    norm: float
 
     @property
     def trouble(self) -> str:
@@ -103,7 +105,7 @@ def scaled_factor(S: Block) -> ScaledFactor:
     with blas_for(len(S)):
         L, failed = lapack.dpotrf(scaled.T, lower=1, overwrite_a=1)  # columns lie together
         condition = 0.0 if failed else float(lapack.dpocon(L, norm, uplo="L")[0])
-    return ScaledFactor(L, scale, int(failed), condition)
+    return ScaledFactor(L, scale, int(failed), condition, norm)
 
 
 def column_sums(S: Block) -> Vector:
