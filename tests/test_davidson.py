@@ -419,7 +419,7 @@ def test_a_gap_with_one_more_eigenvalue_in_it_is_narrowed() -> None:
     problem, cg = Pencil(A, which="LA"), solvers.CG()
     W = np.eye(22, 1)
     basis = RitzBasis(Products(W, A @ W, W), np.array([2.0]))
-    gap = Gap(1.0, 0.01, 1e-4, 1e-6, W, np.array([1e-4]), np.zeros(1), 0.0)
+    gap = Gap(1.0, 0.01, 1e-4, 1e-6, W, np.array([1e-4]), np.zeros(1), np.zeros(1))
     found = Referee(problem, cg, cg.init(problem.B)).counted(gap, basis)
     assert found.certified
     assert 0.1 < found.surely < 0.3

@@ -100,6 +100,7 @@ class CCALin(Iteration):
         residuals = outcome.referee.residuals(both.head(len(sigma)))
         twice = np.concatenate([residuals, residuals])
         gap = outcome.referee.gap(both, twice, rng, seen=outcome.gap.vectors)
+        residuals = residuals + gap.hidden[: len(sigma)]
         status = outcome.status
         if residuals.max() <= tol * sigma[0]:
             status = Status.NO_GAP if gap.none and not self.locally_optimal else Status.CONVERGED

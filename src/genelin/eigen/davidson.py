@@ -302,6 +302,8 @@ class _Run:
         if good or reason is not Status.CONVERGED or self.tries >= TRIES:
             gap = self._gap(basis, checked, bounds)
             if not (good and gap.missed and self.tries < TRIES):
+                residuals = residuals + gap.hidden[: self.k]
+                good = good and bool(residuals.max() <= self.tol * largest(pairs.theta))
                 status, trace = self._ending(reason, good, gap), Trace(self.records)
                 return Outcome(pairs, residuals, gap, status, trace, self.referee)
             E = gap.vectors
@@ -339,7 +341,7 @@ class _Run:
         """The end of the budget: nothing is left to verify residuals with."""
         pairs = basis.head(self.k)
         unknown = np.full(len(pairs.theta), np.inf)
-        gap = Gap(0.0, np.inf, np.inf, 0.0, basis.W[:, :0], unknown, unknown, np.inf)
+        gap = Gap(0.0, np.inf, np.inf, 0.0, basis.W[:, :0], unknown, unknown, unknown)
         return Outcome(pairs, unknown, gap, reason, Trace(self.records), self.referee)
 
     def _start(self, given: Any) -> Block:

@@ -183,6 +183,9 @@ def run(
             width = basis.W.shape[1]
             basis = first_basis(pencil, np.hstack([gap.vectors, basis.W])).head(width)
             continue
+        residuals = residuals + gap.hidden
+        if good and residuals.max() > tol * _largest(shown(pairs.theta)):
+            good, reason = False, Status.STAGNATED
         status = Status.CONVERGED if good else reason
         if good and gap.missed:  # time and again: what comes next cannot be told from these
             status = Status.NO_GAP

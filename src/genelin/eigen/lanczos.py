@@ -267,12 +267,14 @@ class _Run:
         gap = self._gap(checked, bounds)
         if not stopped and (not good or gap.missed):
             return checked.W
-        pairs = checked.head(k)
+        pairs, residuals = checked.head(k), residuals + gap.hidden
         status = Status.TIED if gap.none else Status.CONVERGED
+        if residuals.max() > self.tol * largest(checked.theta):
+            status = Status.STOPPED if stopped else Status.STAGNATED
         return EigenSolution(
             residuals=residuals,
             sin_theta_bound=gap.sine,
-            status=status if good else Status.STOPPED,
+            status=status,
             cost=self.meter.cost(),
             trace=Trace(self.records),
             values=pairs.theta,

@@ -19,6 +19,7 @@ from genelin.linalg import (
     rayleigh_ritz,
 )
 from genelin.linalg.columns import EPS, Block, Vector
+from genelin.linalg.scaling import column_sums, scaled_by, scaled_factor
 from genelin.linalg.tall import by_rows
 from genelin.problems import SMALL, Pencil
 from genelin.room import empty
@@ -28,6 +29,8 @@ __all__ = ["CLEAR", "Gap", "Referee", "distance_behind"]
 
 NOISE = 30  # units of rounding in an entry of a residual
 SUMMED = 4  # the same, of the sum of the magnitudes of its terms
+EXACT = 128  # rows up to which what is hidden is summed over all signs of rounding
+SURE = 0.8  # part of a gap that is relied on
 HALVINGS = 10  # of a gap in which eigenvalues were counted
 CLEAR = 0.2  # residual of the pair behind the k-th, against their distance, that tells it well
 STARTS = 8  # random vectors with which the search for the next pair begins
@@ -46,7 +49,8 @@ class Gap:
     vectors : the leading Ritz vectors of the complement.
     residuals : of the k pairs, which `sine` divides by their gaps.
     ahead : how far each of them is ahead of the k-th: its own gap is wider by that.
-    rounding : what may be hidden in all residuals together.
+    hidden : what rounding may hide of the residuals.
+    spread : how far rounding of the pencil may have moved the eigenvalues behind it.
     certified : whether exactly k eigenvalues were counted beyond the gap.
     """
 
@@ -57,7 +61,8 @@ class Gap:
     vectors: Block
     residuals: Vector
     ahead: Vector
-    rounding: float
+    hidden: Vector
+    spread: float = 0.0
     certified: bool = False
 
     @property
@@ -80,12 +85,13 @@ class Gap:
         if not self.surely > 0:
             return 1.0
         shares = self.residuals / (self.surely + self.ahead)
-        return min(float(np.linalg.norm(shares)) + self.rounding / self.surely, 1.0)
+        hidden = float(np.linalg.norm(self.hidden)) / self.surely
+        return min(float(np.linalg.norm(shares)) + hidden, 1.0)
 
     @property
     def surely(self) -> float:
         """What the gap surely measures, if nothing was missed."""
-        return 0.8 * (self.distance - self.residual)
+        return SURE * (self.distance - self.residual) - self.spread
 
 
 def distance_behind(theta: Vector, k: int, which: Which) -> float:
@@ -155,24 +161,24 @@ class Referee:
         largest = float(np.abs(basis.theta).max())
         uncertainty = float(np.linalg.norm(residuals)) + ROUNDING * largest
         scales = uncertainty, 1e-6 * largest
-        errors, rounding = (residuals, sizes - sizes.min()), self.rounding(basis, residuals)
+        errors = (residuals, sizes - sizes.min(), self.hidden(basis, residuals))
         if k == d:
-            return Gap(np.inf, 0.0, *scales, basis.W[:, :0], *errors, rounding, certified=True)
+            return Gap(np.inf, 0.0, *scales, basis.W[:, :0], *errors, certified=True)
         if not np.isfinite(uncertainty):
-            return Gap(0.0, np.inf, *scales, basis.W[:, :0], *errors, rounding)
+            return Gap(0.0, np.inf, *scales, basis.W[:, :0], *errors)
         start = start_block(self.pencil, STARTS, rng)
         if seen is not None:
             start = np.hstack([seen, start[:, : max(STARTS - seen.shape[1], 2)]])
         search = _Search(self.pencil, basis, start if start.shape[1] <= d - k else start[:, ::-1])
         if not search.size:  # B is zero on the complement
-            return Gap(np.inf, 0.0, *scales, basis.W[:, :0], *errors, rounding)
+            return Gap(np.inf, 0.0, *scales, basis.W[:, :0], *errors)
         for _ in range(steps):
             leading, vectors, rest = search.ends()
             E, BE, norms = self._solve(rest)
             distances = sizes[-1] - leading
             nearest = int(distances.argmin())
             distance, norm = float(distances[nearest]), float(norms[nearest])
-            found = Gap(distance, norm, *scales, vectors, *errors, rounding)
+            found = Gap(distance, norm, *scales, vectors, *errors)
             settled = np.all(norms <= distances / 50) or found.none
             if settled or search.size >= d - k or not search.expand(E, BE):
                 break
@@ -199,24 +205,28 @@ class Referee:
             checked.W[:, k:],
             both * residuals,
             sizes - sizes.min(),
-            both * self.rounding(pairs, residuals),
+            both * self.hidden(pairs, residuals),
         )
 
-    def rounding(self, basis: RitzBasis, residuals: Vector) -> float:
-        """What rounding may have hidden of ‖R‖ in the B⁻¹-norm.
+    def hidden(self, basis: RitzBasis, residuals: Vector) -> Vector:
+        """What rounding may hide of every residual in the B⁻¹-norm.
 
-        It is bounded through the preconditioner; without one it is taken to grow in that norm
-        as the residual itself does.
+        It is bounded through the preconditioner, for random signs; without one it is taken to grow
+        in that norm as the residual itself does.
         """
         noise = self._noise(basis)
         solver, state = self._trusted
         inverse, lowest = solver.approximate_inverse(state), solver.lowest(state)
-        if inverse is not None and lowest > 0:
-            hidden = np.sqrt(np.maximum(column_dots(noise, inverse(noise)), 0.0) / lowest)
-        else:
+        if inverse is None or not lowest > 0:
             lengths = np.maximum(column_norms(basis.residual), column_norms(noise) / NOISE)
-            hidden = column_norms(noise) * residuals / np.maximum(lengths, 1e-300)
-        return float(np.linalg.norm(hidden))
+            return np.asarray(column_norms(noise) * residuals / np.maximum(lengths, 1e-300))
+        if len(noise) <= EXACT:
+            squares = np.diagonal(inverse(np.eye(len(noise)))) @ noise**2
+        else:
+            signs = np.random.default_rng(0).choice([-1.0, 1.0], (len(noise), 1))
+            parts = (column_dots(N, inverse(N)) for N in (noise, signs * noise))
+            squares = np.maximum(*parts)
+        return np.asarray(np.sqrt(np.maximum(squares, 0.0) / lowest))
 
     def _noise(self, basis: RitzBasis) -> Block:
         """Rounding in the entries of a residual: of |A||W| and |B||W||θ|, where d is small.
@@ -252,9 +262,32 @@ class Referee:
             if beyond is None:
                 return gap
             if beyond == len(sizes):
-                return replace(gap, certified=True)
+                return self._sharpened(replace(gap, certified=True), basis)
             gap = replace(gap, distance=(gap.distance + gap.residual) / 2)
         return replace(gap, distance=min(gap.distance, 0.0))  # one was missed, close to the k-th
+
+    def _sharpened(self, gap: Gap, basis: RitzBasis) -> Gap:
+        """The gap less what rounding of the pencil may have moved the eigenvalues that follow."""
+        spread = displacement(self.pencil, float(np.abs(basis.theta).max()))
+        narrower = replace(gap, spread=spread)
+        return replace(narrower, certified=narrower.surely > 0)
+
+
+def displacement(pencil: Pencil, largest: float) -> float:
+    """How far rounding of a pencil with entries may move eigenvalues of that magnitude."""
+    A, B = (operator.entries() for operator in pencil.operators)
+    assert A is not None  # both have entries where eigenvalues were counted
+    assert B is not None
+    if B.is_diagonal:
+        scale, lowest, condition = 1.0 / np.sqrt(B.core.diagonal()), 1.0, 1.0
+    else:
+        factor = scaled_factor(B.dense())
+        scale, condition = factor.scale, factor.condition
+        lowest = factor.condition * factor.norm
+    if condition == 0:
+        return np.inf
+    size = float(column_sums(scaled_by(A.dense(), scale)).max())
+    return SUMMED * EPS * (size / lowest + largest / condition)
 
 
 class _Search:
