@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,10 +17,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from genelin.errors import DataError
+from genelin.io.damage import regular, said
 
 __all__ = ["Base", "Chunk", "open_bytes", "read_svmlight", "stream_svmlight"]
 
 CHUNK = 1 << 23  # bytes of text
+LONGEST = 1 << 26  # bytes of a line
+UNPACKING = (EOFError, OSError, lzma.LZMAError, zlib.error)  # bzip2 has an OSError without number
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
@@ -58,14 +62,14 @@ def open_bytes(path: str | Path) -> Iterator[IO[bytes]]:
         ...
     genelin.errors.DataError: no/such/file.gz does not exist
     """
-    path = Path(path)
-    if not path.exists():
-        raise DataError(f"{path} does not exist")
+    path = regular(path)
     try:
         with OPENERS.get(path.suffix, open)(path, "rb") as file:
             yield file
-    except (EOFError, gzip.BadGzipFile, lzma.LZMAError) as error:
-        raise DataError(f"{path} is damaged or cut off: {error}") from error
+    except UNPACKING as error:
+        if isinstance(error, OSError) and (error.errno is not None or isinstance(error, DataError)):
+            raise
+        raise DataError(f"{path} is damaged or cut off: {said(error)}") from error
 
 
 def stream_svmlight(
@@ -89,17 +93,31 @@ def stream_svmlight(
             yield from stream_svmlight(opened, chunk, str(file))
         return
     name = str(getattr(file, "name", "svmlight")) if name is None else name
-    lines, rest = 0, b""
-    while True:
-        piece = file.read(chunk)
-        text = rest + piece
-        cut = text.rfind(b"\n") + 1 if piece else len(text)
-        text, rest = text[:cut], text[cut:]
-        if text:
-            yield _parsed(text, name, lines)
+    lines = 0
+    for text in _whole_lines(file, chunk, name):
+        yield _parsed(text, name, lines)
+        lines += text.count(b"\n")
+
+
+def _whole_lines(file: IO[bytes], chunk: int, name: str) -> Iterator[bytes]:
+    """Text in pieces that end with a line, but for the last; a line that never ends is refused."""
+    begun, length, lines = list[bytes](), 0, 0  # of the line that goes on
+    while piece := file.read(chunk):
+        cut = piece.rfind(b"\n") + 1
+        if cut:
+            text = b"".join([*begun, piece[:cut]])
             lines += text.count(b"\n")
-        if not piece:
-            return
+            yield text
+            begun, length = [], 0
+        begun.append(piece[cut:])
+        length += len(piece) - cut
+        if length > max(LONGEST, chunk):
+            raise DataError(
+                f"{name}, line {lines + 1} has more than {LONGEST:,} bytes: is it a text in "
+                "svmlight format, with a row on every line?"
+            )
+    if length:
+        yield b"".join(begun)
 
 
 def _parsed(text: bytes, name: str, lines: int) -> Chunk:

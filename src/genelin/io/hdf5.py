@@ -1,0 +1,209 @@
+"""The X of an AnnData file, or of any HDF5 file: dense or CSR."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genelin.errors import DataError
+from genelin.io.damage import decoding, regular
+from genelin.io.extras import storage
+from genelin.io.numbers import Fill, Flat
+from genelin.io.readers import (
+    CsrReader,
+    DenseReader,
+    PieceReader,
+    Pieces,
+    Reader,
+    check_by_rows,
+    check_chunk,
+    check_shape,
+)
+
+__all__ = ["open_h5ad"]
+
+BAND = 1 << 23  # bytes of rows that are read together where chunks are small
+CSR = ("indptr", "indices", "data")
+SPARE = 4096  # bytes by which a packed chunk may be longer than one that is not
+
+
+def open_h5ad(path: Path) -> tuple[Reader, list[str] | None]:
+    """The X of an AnnData file, dense or CSR, and the names of its variables."""
+    with _opened(path) as file, decoding(path):
+        if "X" not in file:
+            raise DataError(
+                f"{path} has no X, only {', '.join(sorted(file)) or 'nothing'}: it is not an "
+                "AnnData file"
+            )
+        names, X = _variables(file), _found(file, "X", path)
+        if hasattr(X, "shape"):
+            return _h5_dense(path, X), names
+        kind = str(X.attrs.get("encoding-type", X.attrs.get("h5sparse_format", "")))
+        check_by_rows(path, kind.removesuffix("_matrix"))
+        if missing := {*CSR} - set(X):
+            raise DataError(f"{path}: X lacks {', '.join(sorted(missing))}: write it anew")
+        shape = np.asarray(X.attrs.get("shape", X.attrs.get("h5sparse_shape")))
+        if shape.shape != (2,) or shape.dtype.kind not in "iu":
+            raise DataError(f"{path}: the shape of X is not two whole numbers: write it anew")
+        arrays = [H5Numbers.of(path, f"X/{name}", _found(X, name, path)) for name in CSR]
+    chosen = (arrays[0], arrays[1], arrays[2])
+    sizes = tuple(shape.tolist())
+    return CsrReader(str(path), chosen, sizes, [path], orderly=False), names
+
+
+def _variables(file: Any) -> list[str] | None:
+    """The index of the table `var`."""
+    var = file.get("var")
+    index = None if var is None else var.attrs.get("_index")
+    if not isinstance(index, str) or index not in var or not hasattr(var[index], "asstr"):
+        return None
+    if var[index].dtype.kind not in "OS" or var[index].ndim != 1:
+        return None
+    return [str(name) for name in var[index].asstr()[:]]
+
+
+def _h5_dense(path: Path, X: Any) -> Reader:
+    """Read past HDF5 where X lies in one piece; else in bands of whole chunks."""
+    offset = X.id.get_offset() if X.chunks is None else None
+    if offset is not None and X.ndim == 2 and X.dtype.kind in "biuf":
+        flat = Flat(path, int(offset), X.dtype, int(X.size))
+        flat.check_size(exactly=False)
+        return DenseReader(str(path), flat, X.shape, path)
+    return H5Reader(path, X)
+
+
+class Looked:
+    """How far the packed chunks of a data set have been looked at: once is enough."""
+
+    def __init__(self) -> None:
+        self._to = 0
+
+    def look(self, X: Any, first: int, last: int) -> None:
+        """Refuse chunks of these rows that unpack to more than a chunk holds."""
+        if X.chunks is None or last <= self._to:
+            return
+        goes_on = first <= self._to
+        first = max(first, self._to)
+        held = prod(X.chunks) * X.dtype.itemsize
+        starts = [range(first // X.chunks[0] * X.chunks[0], last, X.chunks[0])]
+        starts += [range(0, n, step) for n, step in zip(X.shape[1:], X.chunks[1:], strict=True)]
+        for place in product(*starts):
+            size = X.id.get_chunk_info_by_coord(place).size
+            if size > 2 * held + SPARE or (size and _unpacked(X, place, held) > held + SPARE):
+                raise DataError(
+                    f"{X.file.filename}: the chunk at {place} of {X.name} unpacks to more than "
+                    f"the {held:,} bytes of a chunk: it is damaged, or was written wrongly"
+                )
+        if goes_on:
+            self._to = last
+
+
+def _unpacked(X: Any, place: tuple[int, ...], held: int) -> int:
+    """To how many bytes a chunk unpacks, counted as far as is needed."""
+    if X.compression != "gzip":
+        return 0
+    mask, packed = X.id.read_direct_chunk(place)
+    return 0 if mask else len(zlib.decompressobj().decompress(packed, held + SPARE + 1))
+
+
+class H5Reader(PieceReader):
+    """A dense data set `X` in HDF5, read in bands of whole chunks."""
+
+    def __init__(self, path: Path, X: Any) -> None:
+        check_shape(f"{path}, X", X.shape)
+        n, d = X.shape
+        rows = X.chunks[0] if X.chunks else 1
+        band = rows * max(1, BAND // max(1, rows * d * X.dtype.itemsize))
+        self.band_bytes = min(rows, n) * d * X.dtype.itemsize
+        starts = np.append(np.arange(0, n, band), n)
+        super().__init__(str(path), starts, d, X.dtype, [path])
+        self._looked = Looked()
+
+    @contextmanager
+    def opened(self) -> Iterator[Pieces]:
+        """A band at a time."""
+        path = Path(self.name)
+        with _opened(path) as file:
+            with decoding(path):
+                X = _found(file, "X", path)
+
+            def pieces(band: int) -> Iterator[NDArray[Any]]:
+                first, last = int(self._starts[band]), int(self._starts[band + 1])
+                with decoding(f"{path}, rows {first} to {last - 1} of X"):
+                    self._looked.look(X, first, last)
+                    yield X[first:last]
+
+            yield pieces
+
+
+@dataclass(frozen=True)
+class H5Numbers:
+    """A one-dimensional data set in HDF5."""
+
+    path: Path
+    name: str
+    dtype: np.dtype[Any]
+    size: int
+    looked: Looked = field(default_factory=Looked, compare=False, repr=False)
+
+    @classmethod
+    def of(cls, path: Path, name: str, found: Any) -> H5Numbers:
+        """What a data set holds, if it is one of numbers in a row."""
+        numbers = cls(path, name, getattr(found, "dtype", np.dtype("V0")), 0)
+        if numbers.dtype.kind not in "biufc" or found.ndim != 1:
+            raise DataError(f"{numbers.place} is not a plain array of numbers")
+        return cls(path, name, found.dtype, int(found.shape[0]))
+
+    @property
+    def place(self) -> str:
+        """The file and the data set."""
+        return f"{self.path}, array {self.name!r}"
+
+    @contextmanager
+    def opened(self) -> Iterator[Fill]:
+        """Read straight into place."""
+        with _opened(self.path) as file:
+            with decoding(self.place):
+                found = _found(file, self.name, self.path)
+
+            def fill(first: int, out: NDArray[Any]) -> None:
+                if out.size:
+                    with decoding(self.place):
+                        self.looked.look(found, first, first + len(out))
+                        found.read_direct(out, np.s_[first : first + len(out)])
+
+            yield fill
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    h5py = storage("h5py", path)
+    with decoding(path, "is not an HDF5 file, or is damaged"):
+        file = h5py.File(regular(path), "r")
+    with file:
+        yield file
+
+
+def _found(group: Any, name: str, path: Path) -> Any:
+    """A group or a data set, with all its numbers in this very file."""
+    h5py = storage("h5py", path)
+    found = group[name]
+    elsewhere = found.file.id != group.file.id
+    if isinstance(found, h5py.Dataset):
+        if found.dtype.kind == "O" or found.shape is None:
+            raise DataError(f"{path}: {found.name} does not hold numbers")
+        elsewhere = elsewhere or found.is_virtual or bool(found.external)
+        if found.chunks:
+            check_chunk(f"{path}, {found.name}", found.chunks, found.shape, found.dtype.itemsize)
+    if elsewhere:
+        raise DataError(f"{path}: {name} lies in other files: write it anew, into one file")
+    return found
