@@ -383,7 +383,7 @@ def _strange_table(rng: Random) -> Any:
         lambda: pa.array(np.where(X > 0, np.nan, X)),
         lambda: pa.array(np.full(N, 1e200)),
         lambda: pa.nulls(N),
-        lambda: pa.array(X.astype("i8")).cast(pa.decimal128(20, 2)),
+        lambda: pa.array(X.astype("i8")).cast(pa.decimal128(30, 2)),
         lambda: pa.array(X.astype("M8[s]")),
     )
     columns[name] = others[rng.integers(len(others))]()

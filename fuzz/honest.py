@@ -108,7 +108,7 @@ def parquet(folder: Path, kind: str) -> Path:
     """One file, or a folder of them; packed in several ways."""
     import pyarrow.parquet as pq
 
-    options: dict[str, Any] = {"compression": kind.rstrip("4"), "row_group_size": 25}
+    options: dict[str, Any] = {"compression": kind.removesuffix("4"), "row_group_size": 25}
     if kind != "parts":
         pq.write_table(_arrow_table(kind), folder / "X.parquet", **options)
         return folder / "X.parquet"
@@ -124,7 +124,7 @@ def arrow(folder: Path, kind: str) -> Path:
 
     whole, options = (
         _arrow_table(kind),
-        pa.ipc.IpcWriteOptions(compression=kind.rstrip("4") or None),
+        pa.ipc.IpcWriteOptions(compression=None if kind in ("", "4") else kind),
     )
     path = folder / ("X.feather" if kind else "X.arrow")
     with pa.ipc.new_file(path, whole.schema, options=options) as sink:

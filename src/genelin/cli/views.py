@@ -34,8 +34,6 @@ MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None"]
 LOOKED_AT = 1000  # lines by which the kinds of columns are told
 SHARE = 0.4  # of the free memory that a view may take; larger ones stay on disk
 PER_NUMBER = 25  # most letters of a number in a text file
-LINES = {"pattern": 4}  # bytes of the shortest line of an entry; 6 of those with a value
-UNPACKED = 1 << 20  # bytes of a compressed file that are looked at together
 SMALL = 1e7  # bytes of a sparse matrix file that need no second look
 
 
@@ -201,38 +199,9 @@ def _read_npz(path: str) -> Any:
 
 
 def _read_mtx(path: str) -> Any:
-    from scipy.io import mminfo, mmread
+    from genelin.io.matrix_market import read_mtx
 
-    from genelin.io.damage import decoding
-    from genelin.io.npz import check_rows
-    from genelin.io.readers import check_shape
-
-    with decoding(path):
-        rows, columns, entries, form, field, _ = mminfo(path)
-    check_shape(path, (rows, columns))
-    check_rows(Path(path), rows)
-    least = entries * (1 if form == "array" else LINES.get(field, 6))
-    if _text_size(path, least) < least:
-        raise BadInputError(
-            f"{path} promises {entries:,} entries and is too short for them: it was cut off, or "
-            "its header is damaged"
-        )
-    with decoding(path):
-        matrix = mmread(path)
-        return matrix if isinstance(matrix, np.ndarray) else matrix.tocsr()
-
-
-def _text_size(path: str, enough: float) -> float:
-    """Bytes of a text file; of a compressed one, counted until there are enough."""
-    if not path.endswith(".gz"):
-        return Path(path).stat().st_size
-    from genelin.io.svmlight import open_bytes
-
-    size = 0
-    with open_bytes(path) as file:
-        while size <= enough and (piece := file.read(UNPACKED)):
-            size += len(piece)
-    return size
+    return read_mtx(path)
 
 
 def _open_stored(path: str, columns: Sequence[str] | None = None) -> View:
@@ -251,6 +220,8 @@ def _read_table(
     path: str, choices: Sequence[tuple[Sequence[str], str]], header: bool | None
 ) -> list[View]:
     """A view for every choice of columns (and the option that made it), from one read."""
+    from genelin.io.readers import check_shape
+
     kind = _kind(path)
     settings, schema = _described(path, header)
     chosen = [_chosen(schema, columns, path, option) for columns, option in choices]
@@ -259,6 +230,7 @@ def _read_table(
         return [_open_vast(path, kind, names) for names in chosen]
     with _polars_errors(path):
         frame = _load(path, kind, settings, together)
+    check_shape(path, frame.shape)
     _refuse_missing(frame, path)
     return [View(frame.select(names).to_numpy(order="c"), names, path) for names in chosen]
 
@@ -268,7 +240,9 @@ def _table_bytes(path: str, kind: str, columns: int) -> float:
     import polars as pl
 
     if kind in SEPARATED:
-        return 8.0 * _text_size(path, PER_NUMBER * _memory() / 8) / PER_NUMBER
+        from genelin.io.matrix_market import unpacked_size
+
+        return 8.0 * unpacked_size(path, PER_NUMBER * _memory() / 8) / PER_NUMBER
     scan = pl.scan_parquet if kind in PARQUET else pl.scan_ipc
     with _polars_errors(path):
         return 8.0 * columns * int(scan(path).select(pl.len()).collect().item())

@@ -80,4 +80,5 @@ def said(error: BaseException) -> str:
     ('two lines', 'EOFError')
     """
     text = " ".join(str(error).split()) or type(error).__name__
+    text = "".join(letter if letter.isprintable() else "�" for letter in text[: LONGEST + 1])
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"

@@ -19,9 +19,18 @@ from scipy import sparse
 from genelin.errors import DataError
 from genelin.io.damage import regular, said
 
-__all__ = ["Base", "Chunk", "open_bytes", "read_svmlight", "stream_svmlight"]
+__all__ = [
+    "Base",
+    "Chunk",
+    "long_numbers",
+    "open_bytes",
+    "read_svmlight",
+    "stream_svmlight",
+    "whole_lines",
+]
 
 CHUNK = 1 << 23  # bytes of text
+WIDTH, SLICE = 32, 1 << 14  # letters of a number, and numbers, that are worked on together
 LONGEST = 1 << 26  # bytes of a line
 UNPACKING = (EOFError, OSError, lzma.LZMAError, zlib.error)  # bzip2 has an OSError without number
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
@@ -94,12 +103,12 @@ def stream_svmlight(
         return
     name = str(getattr(file, "name", "svmlight")) if name is None else name
     lines = 0
-    for text in _whole_lines(file, chunk, name):
+    for text in whole_lines(file, chunk, name):
         yield _parsed(text, name, lines)
         lines += text.count(b"\n")
 
 
-def _whole_lines(file: IO[bytes], chunk: int, name: str) -> Iterator[bytes]:
+def whole_lines(file: IO[bytes], chunk: int, name: str) -> Iterator[bytes]:
     """Text in pieces that end with a line, but for the last; a line that never ends is refused."""
     begun, length, lines = list[bytes](), 0, 0  # of the line that goes on
     while piece := file.read(chunk):
@@ -113,8 +122,8 @@ def _whole_lines(file: IO[bytes], chunk: int, name: str) -> Iterator[bytes]:
         length += len(piece) - cut
         if length > max(LONGEST, chunk):
             raise DataError(
-                f"{name}, line {lines + 1} has more than {LONGEST:,} bytes: is it a text in "
-                "svmlight format, with a row on every line?"
+                f"{name} has a line of more than {LONGEST:,} bytes, after {lines:,} others: is it "
+                "damaged, or no text?"
             )
     if length:
         yield b"".join(begun)
@@ -134,8 +143,9 @@ def _parsed(text: bytes, name: str, lines: int) -> Chunk:
     )
     if code:
         raise ValueError(f"{name}, line {lines + line + 1}: {PROBLEMS[code]}")
-    for kind, place, first, last in slow[:hard]:  # digits that take more than one rounding
-        (values if kind else labels)[place] = float(text[first:last])
+    hard_ones, kind = slow[:hard], slow[:hard, 0] > 0  # digits that take more than one rounding
+    for out, chosen in ((labels, hard_ones[~kind]), (values, hard_ones[kind])):
+        out[chosen[:, 1]] = long_numbers(letters, chosen[:, 2], chosen[:, 3])
     return Chunk(
         name,
         labels[:rows],
@@ -145,6 +155,30 @@ def _parsed(text: bytes, name: str, lines: int) -> Chunk:
         (int(low), lines + low_line + 1) if count else None,
         (int(high), lines + high_line + 1) if count else None,
     )
+
+
+def long_numbers(
+    letters: NDArray[np.uint8], first: NDArray[np.int64], last: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Numbers in text, from letters `first` … `last` − 1 each, with the digits of Python.
+
+    Examples
+    --------
+    >>> text = np.frombuffer(b"0.1234567890123456789 2e-300", np.uint8)
+    >>> long_numbers(text, np.array([0, 22]), np.array([21, 28])).tolist()
+    [0.12345678901234568, 2e-300]
+    """
+    numbers, lengths = np.empty(len(first)), last - first
+    short = lengths <= WIDTH
+    for start in range(0, len(first), SLICE):
+        chosen = np.flatnonzero(short[start : start + SLICE]) + start
+        places = first[chosen, None] + np.arange(WIDTH)
+        words = letters[np.minimum(places, len(letters) - 1)]
+        words[places >= last[chosen, None]] = 0
+        numbers[chosen] = words.view(f"S{WIDTH}")[:, 0].astype(np.float64)
+    for at in np.flatnonzero(~short):
+        numbers[at] = float(letters[first[at] : last[at]].tobytes())
+    return numbers
 
 
 class Base:
