@@ -231,7 +231,7 @@ def state(folder: Path, kind: str) -> Path:
 def run(folder: Path, kind: str) -> Path:
     """What `genelin cca` writes of a run, beside its model."""
     model(folder, "")
-    views = [{"columns": ["a", "b", "c"]}, {"columns": ["d", "e", "f"]}]
+    views = [{"path": f"{name}.csv", "columns": list(name)} for name in ("abc", "def")]
     (folder / "run.json").write_text(json.dumps({"command": "cca", "inputs": views}, indent=1))
     return folder / "run.json"
 

@@ -34,6 +34,8 @@ __all__ = ["open_h5ad"]
 BAND = 1 << 23  # bytes of rows that are read together where chunks are small
 CSR = ("indptr", "indices", "data")
 SPARE = 4096  # bytes by which a packed chunk may be longer than one that is not
+DEFLATE, SHUFFLE, FLETCHER, LZF = 1, 2, 3, 32000  # filters of HDF5, by number
+CHECKSUM = 4  # bytes
 
 
 def open_h5ad(path: Path) -> tuple[Reader, list[str] | None]:
@@ -93,26 +95,44 @@ class Looked:
             return
         goes_on = first <= self._to
         first = max(first, self._to)
-        held = prod(X.chunks) * X.dtype.itemsize
         starts = [range(first // X.chunks[0] * X.chunks[0], last, X.chunks[0])]
         starts += [range(0, n, step) for n, step in zip(X.shape[1:], X.chunks[1:], strict=True)]
         for place in product(*starts):
-            size = X.id.get_chunk_info_by_coord(place).size
-            if size > 2 * held + SPARE or (size and _unpacked(X, place, held) > held + SPARE):
-                raise DataError(
-                    f"{X.file.filename}: the chunk at {place} of {X.name} unpacks to more than "
-                    f"the {held:,} bytes of a chunk: it is damaged, or was written wrongly"
-                )
+            _check_unpacked(X, place)
         if goes_on:
             self._to = last
 
 
-def _unpacked(X: Any, place: tuple[int, ...], held: int) -> int:
+def _check_unpacked(X: Any, place: tuple[int, ...]) -> None:
+    """A chunk must unpack to what a chunk holds: HDF5 itself believes whatever it finds."""
+    held = prod(X.chunks) * X.dtype.itemsize
+    size = X.id.get_chunk_info_by_coord(place).size
+    if not size:
+        return  # never written
+    length = size if size > 2 * held + SPARE else _unpacked_length(X, place, held)
+    if length not in (held, held + CHECKSUM * bool(X.fletcher32)):
+        raise DataError(
+            f"{X.file.filename}: the chunk at {place} of {X.name} does not unpack to the {held:,} "
+            "bytes of a chunk: it is damaged, or was written wrongly"
+        )
+
+
+def _unpacked_length(X: Any, place: tuple[int, ...], held: int) -> int:
     """To how many bytes a chunk unpacks, counted as far as is needed."""
-    if X.compression != "gzip":
-        return 0
+    settings = X.id.get_create_plist()
+    filters = [settings.get_filter(i)[0] for i in range(settings.get_nfilters())]
     mask, packed = X.id.read_direct_chunk(place)
-    return 0 if mask else len(zlib.decompressobj().decompress(packed, held + SPARE + 1))
+    used = [kind for i, kind in enumerate(filters) if not mask >> i & 1]
+    if used[-1:] == [FLETCHER]:
+        used, packed = used[:-1], packed[:-CHECKSUM]
+    if used[-1:] == [DEFLATE]:
+        return len(zlib.decompressobj().decompress(packed, held + CHECKSUM + 1))
+    if used[-1:] == [LZF]:
+        from genelin.kernels.lzf import lzf_length
+
+        return int(lzf_length(np.frombuffer(packed, np.uint8)))
+    plain = not set(used) - {SHUFFLE, FLETCHER}
+    return len(packed) if plain else held  # of other filters, nothing can be told
 
 
 class H5Reader(PieceReader):
