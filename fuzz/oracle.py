@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 __all__ = ["honest_reading"]
 
+PARTS = {"format", "shape", "indptr", "indices", "data", "row", "col", "offsets"}
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 
 
@@ -30,7 +31,8 @@ def npy(path: Path) -> NDArray[np.float64]:
 def npz(path: Path) -> NDArray[np.float64]:
     """The arrays by NumPy, put together entry by entry."""
     with np.load(path, allow_pickle=False) as archive:
-        arrays = {name: archive[name] for name in archive}
+        known = PARTS & set(archive) if "format" in archive else set(archive)
+        arrays = {name: archive[name] for name in known}
     if "format" not in arrays:
         (X,) = arrays.values()
         return (X[:, None] if X.ndim == 1 else X).astype(np.float64)

@@ -117,6 +117,10 @@ def open_folder(folder: Path) -> tuple[Reader, list[str] | None]:
             raise _disagreeing(folder, "data", header.arrays["data"]["shape"], list(header.shape))
         reader: Reader = DenseReader(str(folder), data, header.shape, data.path)
     else:
+        for name in flats:
+            if len(header.arrays[name]["shape"]) != 1:
+                expected = "one dimension for its kind, csr"
+                raise _disagreeing(folder, name, header.arrays[name]["shape"], expected)
         arrays = (flats["indptr"], flats["indices"], flats["data"])
         reader = CsrReader(str(folder), arrays, header.shape, [data.path for data in arrays], True)
     reader.watch(files)

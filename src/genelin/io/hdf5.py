@@ -19,6 +19,7 @@ from genelin.io.damage import decoding, regular
 from genelin.io.extras import storage
 from genelin.io.numbers import Fill, Flat
 from genelin.io.readers import (
+    SMALL,
     CsrReader,
     DenseReader,
     PieceReader,
@@ -26,6 +27,7 @@ from genelin.io.readers import (
     Reader,
     check_by_rows,
     check_chunk,
+    check_present,
     check_shape,
 )
 
@@ -46,9 +48,10 @@ def open_h5ad(path: Path) -> tuple[Reader, list[str] | None]:
                 f"{path} has no X, only {', '.join(sorted(file)) or 'nothing'}: it is not an "
                 "AnnData file"
             )
-        names, X = _variables(file), _found(file, "X", path)
+        X = _found(file, "X", path)
         if hasattr(X, "shape"):
-            return _h5_dense(path, X), names
+            reader = _h5_dense(path, X)
+            return reader, _variables(file, path, reader.shape[1])
         kind = str(X.attrs.get("encoding-type", X.attrs.get("h5sparse_format", "")))
         check_by_rows(path, kind.removesuffix("_matrix"))
         if missing := {*CSR} - set(X):
@@ -57,20 +60,23 @@ def open_h5ad(path: Path) -> tuple[Reader, list[str] | None]:
         if shape.shape != (2,) or shape.dtype.kind not in "iu":
             raise DataError(f"{path}: the shape of X is not two whole numbers: write it anew")
         arrays = [H5Numbers.of(path, f"X/{name}", _found(X, name, path)) for name in CSR]
-    chosen = (arrays[0], arrays[1], arrays[2])
-    sizes = tuple(shape.tolist())
-    return CsrReader(str(path), chosen, sizes, [path], orderly=False), names
+        chosen, sizes = (arrays[0], arrays[1], arrays[2]), tuple(shape.tolist())
+        by_rows = CsrReader(str(path), chosen, sizes, [path], orderly=False)
+        return by_rows, _variables(file, path, by_rows.shape[1])
 
 
-def _variables(file: Any) -> list[str] | None:
-    """The index of the table `var`."""
+def _variables(file: Any, path: Path, columns: int) -> list[str] | None:
+    """The index of the table `var`: a name for every column."""
     var = file.get("var")
     index = None if var is None else var.attrs.get("_index")
     if not isinstance(index, str) or index not in var or not hasattr(var[index], "asstr"):
         return None
-    if var[index].dtype.kind not in "OS" or var[index].ndim != 1:
+    names = _found(var, index, path)
+    if names.dtype.kind not in "OS" or names.ndim != 1:
         return None
-    return [str(name) for name in var[index].asstr()[:]]
+    if len(names) != columns:
+        raise DataError(f"{path} names {len(names):,} columns, but X has {columns:,}")
+    return [str(name) for name in names.asstr()[:]]
 
 
 def _h5_dense(path: Path, X: Any) -> Reader:
@@ -219,11 +225,24 @@ def _found(group: Any, name: str, path: Path) -> Any:
     found = group[name]
     elsewhere = found.file.id != group.file.id
     if isinstance(found, h5py.Dataset):
-        if found.dtype.kind == "O" or found.shape is None:
-            raise DataError(f"{path}: {found.name} does not hold numbers")
         elsewhere = elsewhere or found.is_virtual or bool(found.external)
-        if found.chunks:
-            check_chunk(f"{path}, {found.name}", found.chunks, found.shape, found.dtype.itemsize)
     if elsewhere:
         raise DataError(f"{path}: {name} lies in other files: write it anew, into one file")
+    if isinstance(found, h5py.Dataset):
+        _check_stored(found, path)
     return found
+
+
+def _check_stored(found: Any, path: Path) -> None:
+    """What a data set promises must be there."""
+    if found.shape is None:
+        raise DataError(f"{path}: {found.name} does not hold numbers")
+    place, itemsize = f"{path}, {found.name}", found.dtype.itemsize
+    if found.chunks:
+        check_chunk(place, found.chunks, found.shape, itemsize)
+        check_present(place, found.shape, found.chunks, found.id.get_num_chunks)
+    elif prod(found.shape) * itemsize > max(SMALL, path.stat().st_size):
+        raise DataError(
+            f"{place} has the shape {found.shape}, for which the file is too short: it was cut "
+            "off, or is damaged"
+        )

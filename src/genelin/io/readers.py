@@ -24,6 +24,7 @@ Pieces = Callable[[int], Iterator[NDArray[Any]]]
 MANY = 1 << 20  # pointers that are looked at together
 BIGGEST = 2**31 - 1
 SMALL = 1 << 26  # bytes of a chunk that may be larger than all the data
+MANY_CHUNKS, SHARE = 10_000, 1000  # of so many chunks, one in a thousand must be there
 MOST = 2**58  # numbers of any matrix: their bytes can still be counted
 
 
@@ -67,6 +68,18 @@ def check_chunk(name: str, chunk: tuple[int, ...], shape: tuple[int, ...], items
         raise DataError(
             f"{name} has chunks of shape {chunk}, far larger than the data, {shape}: it is "
             "damaged, or store it in smaller chunks"
+        )
+
+
+def check_present(
+    name: str, shape: tuple[int, ...], chunk: tuple[int, ...], stored: Callable[[], int]
+) -> None:
+    """Missing chunks count as zeros, but where there are hardly any the shape is wrong."""
+    promised = prod(-(-length // part) for length, part in zip(shape, chunk, strict=True))
+    if promised > MANY_CHUNKS and (there := stored()) < promised // SHARE:
+        raise DataError(
+            f"{name} has the shape {shape}, {promised:,} chunks, and only {there:,} of them are "
+            "there: it is damaged, or was not written to the end"
         )
 
 

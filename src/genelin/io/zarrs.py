@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gzip
 import os
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from io import BytesIO
 from math import prod
 from pathlib import Path
@@ -18,13 +19,9 @@ from numpy.typing import NDArray
 from genelin.errors import DataError
 from genelin.io.damage import decoding, regular
 from genelin.io.extras import storage
-from genelin.io.readers import PieceReader, Pieces, check_chunk, check_shape
+from genelin.io.readers import PieceReader, Pieces, check_chunk, check_present, check_shape
 
 __all__ = ["ZarrReader"]
-
-MANY = 10_000  # chunks of which few may be missing
-SHARE = 1000  # one in so many must be there
-ZSTD = bytes.fromhex("28b52ffd")
 
 
 class ZarrReader(PieceReader):
@@ -41,7 +38,7 @@ class ZarrReader(PieceReader):
         itemsize = found.dtype.itemsize
         chunk = getattr(found, "shards", None) or found.chunks
         check_chunk(str(path), chunk, found.shape, itemsize)
-        _check_present(path, found.shape, chunk)
+        check_present(str(path), found.shape, chunk, partial(_stored_files, path))
         band = int(chunk[0])
         starts = np.append(np.arange(0, n, band), n)
         self.band_bytes = min(band, n) * d * itemsize
@@ -71,20 +68,9 @@ def _opened(path: Path) -> Any:
         return found
 
 
-def _check_present(path: Path, shape: tuple[int, ...], chunk: tuple[int, ...]) -> None:
-    """Missing chunks count as zeros, but where there are hardly any the shape is wrong."""
-    promised = prod(-(-length // part) for length, part in zip(shape, chunk, strict=True))
-    if promised <= MANY:
-        return
-    needed, there = promised // SHARE, 0
-    for _, _, files in os.walk(path):
-        there += len(files)
-        if there >= needed:
-            return
-    raise DataError(
-        f"{path} has the shape {shape} in its metadata, {promised:,} chunks, and no more than "
-        f"{there:,} of them are there: it is damaged, or was not written to the end"
-    )
+def _stored_files(path: Path) -> int:
+    """Files in a folder and in those within."""
+    return sum(len(files) for _, _, files in os.walk(path))
 
 
 @cache
@@ -98,7 +84,8 @@ def _store_class() -> Any:
         def hold(self, array: Any) -> None:
             """Look at the chunks of this array from now on."""
             compressors: Any = getattr(array, "compressors", ())
-            if getattr(array, "shards", None) is None and len(compressors) == 1:
+            plain = getattr(array, "shards", None) is None and not getattr(array, "filters", ())
+            if plain and len(compressors) == 1:
                 codec = compressors[0]
                 name = getattr(codec, "codec_id", type(codec).__name__.removesuffix("Codec"))
                 self.chunk, self.packed = prod(array.chunks) * array.dtype.itemsize, name.lower()
@@ -115,26 +102,27 @@ def _store_class() -> Any:
     return Store
 
 
-def _check_packed(path: Path, packed: bytes, codec: str, most: int) -> None:
-    """What is packed must not be longer than a chunk."""
-    length = _unpacked(packed, codec, most)
-    if length is not None and length > most:
+def _check_packed(path: Path, packed: bytes, codec: str, held: int) -> None:
+    """What is packed must be as long as a chunk: decoders believe whatever they find."""
+    length = _unpacked_length(packed, codec, held)
+    if length is not None and length != held:
         raise DataError(
-            f"{path} unpacks to more than the {most:,} bytes of a chunk: it is damaged, or was "
+            f"{path} does not unpack to the {held:,} bytes of a chunk: it is damaged, or was "
             "written wrongly"
         )
 
 
-def _unpacked(packed: bytes, codec: str, most: int) -> int | None:
+def _unpacked_length(packed: bytes, codec: str, held: int) -> int | None:
     """How long a chunk says that it is, or is found to be; None where that is not known."""
     if codec == "gzip":
-        return len(gzip.GzipFile(fileobj=BytesIO(packed)).read(most + 1))
-    if codec == "blosc":
-        return int.from_bytes(packed[4:8], "little")
+        return len(gzip.GzipFile(fileobj=BytesIO(packed)).read(held + 1))
+    if codec == "blosc":  # whose header ends with the lengths unpacked, of a block, and packed
+        length, _, size = struct.unpack_from("<III", packed, 4)
+        return int(length) if size == len(packed) else -1
     if codec == "lz4":
         return int.from_bytes(packed[:4], "little")
-    if codec == "zstd" and packed.startswith(ZSTD):
+    if codec == "zstd":
         arrow = storage("pyarrow", "Zarr with Zstandard")
         with arrow.CompressedInputStream(arrow.BufferReader(packed), "zstd") as stream:
-            return len(stream.read(most + 1))
+            return len(stream.read(held + 1))
     return None
