@@ -490,15 +490,19 @@ def h5ad_parts(rng: Random, path: Path) -> None:
                 h5py.ExternalLink("/dev/zero", "X") if rng.random() < 0.5 else h5py.SoftLink("/X")
             )
         elif way == 2 and isinstance(X, h5py.Group):
-            name = ("shape", "encoding-type")[rng.integers(2)]
-            value = _number(rng)
-            X.attrs[name] = (
-                [[60, value], value, [60.5, 5], [-60, -5], [2**62, 5]][rng.integers(5)]
-                if not isinstance(value, dict | list | type(None))
-                and (not isinstance(value, int) or abs(value) < 2**63)
-                and value != ""
-                else [60, 5, 5]
+            shapes = (
+                [60, 2**40],
+                60.5,
+                [60.5, 5],
+                [-60, -5],
+                [2**62, 5],
+                [60, 5, 5],
+                [60, 6],
+                "60",
             )
+            kinds = ("csc_matrix", "", 3, [1, 2], "csr", np.nan, b"csr_matrix", "csr_matrix" * 9)
+            name, values = (("shape", shapes), ("encoding-type", kinds))[rng.integers(2)]
+            X.attrs[name] = values[rng.integers(8)]
         elif way == 3:
             del file["var/gene"]
             file["var/gene"] = (np.arange(D), [b"\xff"] * D, ["a"], "a", [["a"] * D])[
@@ -527,12 +531,13 @@ def h5ad_bomb(rng: Random, path: Path) -> None:
         X = file["X"] if hasattr(file["X"], "shape") else file["X/data"]
         if X.chunks is None:
             return
-        heavy = rng.random() < 0.05
+        heavy = rng.random() < 0.05 and X.compression is not None
         content = (
             zlib.compress(bytes(BOMB), 1)
             if heavy
             else _of_bytes(rng, X.id.read_direct_chunk((0,) * X.ndim)[1])
         )
+        content = content or b"\0"
         X.id.write_direct_chunk((0,) * X.ndim, content, int(rng.integers(3)) if not heavy else 0)
 
 

@@ -147,9 +147,9 @@ def h5ad(folder: Path, kind: str) -> Path:
     """The X of AnnData: dense or CSR, in one piece, in chunks, or in packed chunks."""
     import h5py
 
-    form, _, how = kind.partition(" ")
+    form, how, version = [*kind.split(" "), "", ""][:3]
     chunks = {"": {}, "chunks": {"chunks": True}}.get(how, {"compression": how})
-    with h5py.File(folder / "X.h5ad", "w") as file:
+    with h5py.File(folder / "X.h5ad", "w", libver=version or "earliest") as file:
         if form == "csr":
             group = file.create_group("X")
             group.attrs["encoding-type"], group.attrs["shape"] = "csr_matrix", (N, D)
@@ -290,7 +290,9 @@ VARIANTS: dict[str, tuple[Callable[[Path, str], Path], tuple[str, ...]]] = {
     "h5ad": (
         h5ad,
         tuple(
-            f"{form}{how}" for form in ("dense", "csr") for how in ("", " chunks", " gzip", " lzf")
+            f"{form}{how}"
+            for form in ("dense", "csr")
+            for how in ("", " chunks", " gzip", " lzf", "  latest", " gzip latest")
         ),
     ),
     "zarr": (

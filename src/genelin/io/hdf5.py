@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import struct
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from io import RawIOBase
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -38,11 +40,14 @@ CSR = ("indptr", "indices", "data")
 SPARE = 4096  # bytes by which a packed chunk may be longer than one that is not
 DEFLATE, SHUFFLE, FLETCHER, LZF = 1, 2, 3, 32000  # filters of HDF5, by number
 CHECKSUM = 4  # bytes
+TEXT = np.dtype([("length", "<u4"), ("place", "<u8"), ("number", "<u4")])  # as it is stored
+ATTRIBUTES = (b"_index\0", b"encoding-type\0", b"h5sparse_format\0")  # that are read
+HEAPS = (b"GCOL", b"HEAP")  # whose length is 8 bytes from the ninth on
 
 
 def open_h5ad(path: Path) -> tuple[Reader, list[str] | None]:
     """The X of an AnnData file, dense or CSR, and the names of its variables."""
-    with _opened(path) as file, decoding(path):
+    with _watched(path) as file, decoding(path):
         if "X" not in file:
             raise DataError(
                 f"{path} has no X, only {', '.join(sorted(file)) or 'nothing'}: it is not an "
@@ -76,7 +81,37 @@ def _variables(file: Any, path: Path, columns: int) -> list[str] | None:
         return None
     if len(names) != columns:
         raise DataError(f"{path} names {len(names):,} columns, but X has {columns:,}")
+    _check_texts(names, path)
     return [str(name) for name in names.asstr()[:]]
+
+
+def _check_texts(names: Any, path: Path) -> None:
+    """Texts of any length must not be longer than the file, for HDF5 makes room before it looks."""
+    size, itemsize = path.stat().st_size, TEXT.itemsize
+    if names.dtype.kind != "O" or names.id.get_type().get_size() != itemsize:
+        return  # of a fixed length, or with places in 4 bytes
+    for content in _stored_texts(names, path):
+        if len(content) % itemsize:
+            raise DataError(f"{path}: the texts of {names.name} are cut off: it is damaged")
+        if np.any(np.frombuffer(content, TEXT)["length"] > size):
+            raise DataError(f"{path}: {names.name} has a text that is longer than the file")
+
+
+def _stored_texts(names: Any, path: Path) -> Iterator[bytes]:
+    """The lengths and places of texts, as far as they can be had."""
+    held = TEXT.itemsize * prod(names.chunks or names.shape)
+    if names.chunks:
+        for first in range(0, len(names), names.chunks[0]):
+            if names.id.get_chunk_info_by_coord((first,)).size:
+                used, packed = _packed(names, (first,))
+                content = _unpacked(used, packed, held)
+                if content is not None:
+                    shuffled = np.frombuffer(content, np.uint8).reshape(TEXT.itemsize, -1)
+                    yield shuffled.T.tobytes() if SHUFFLE in used else content
+    elif (offset := names.id.get_offset()) is not None:
+        with open(path, "rb") as file:
+            file.seek(offset)
+            yield file.read(held)
 
 
 def _h5_dense(path: Path, X: Any) -> Reader:
@@ -125,20 +160,29 @@ def _check_unpacked(X: Any, place: tuple[int, ...]) -> None:
 
 def _unpacked_length(X: Any, place: tuple[int, ...], held: int) -> int:
     """To how many bytes a chunk unpacks, counted as far as is needed."""
-    settings = X.id.get_create_plist()
-    filters = [settings.get_filter(i)[0] for i in range(settings.get_nfilters())]
-    mask, packed = X.id.read_direct_chunk(place)
-    used = [kind for i, kind in enumerate(filters) if not mask >> i & 1]
-    if used[-1:] == [FLETCHER]:
-        used, packed = used[:-1], packed[:-CHECKSUM]
-    if used[-1:] == [DEFLATE]:
-        return len(zlib.decompressobj().decompress(packed, held + CHECKSUM + 1))
+    used, packed = _packed(X, place)
     if used[-1:] == [LZF]:
         from genelin.kernels.lzf import lzf_length
 
         return int(lzf_length(np.frombuffer(packed, np.uint8)))
-    plain = not set(used) - {SHUFFLE, FLETCHER}
-    return len(packed) if plain else held  # of other filters, nothing can be told
+    content = _unpacked(used, packed, held)
+    return held if content is None else len(content)  # of other filters, nothing can be told
+
+
+def _packed(X: Any, place: tuple[int, ...]) -> tuple[list[int], bytes]:
+    """The filters that a chunk has gone through, but for a checksum at its end, and its bytes."""
+    settings = X.id.get_create_plist()
+    filters = [settings.get_filter(i)[0] for i in range(settings.get_nfilters())]
+    mask, packed = X.id.read_direct_chunk(place)
+    used = [kind for i, kind in enumerate(filters) if not mask >> i & 1]
+    return (used[:-1], packed[:-CHECKSUM]) if used[-1:] == [FLETCHER] else (used, packed)
+
+
+def _unpacked(used: list[int], packed: bytes, held: int) -> bytes | None:
+    """A chunk before it was packed, still shuffled; None where it was packed by other means."""
+    if used[-1:] == [DEFLATE]:
+        used, packed = used[:-1], zlib.decompressobj().decompress(packed, held + CHECKSUM + 1)
+    return None if set(used) - {SHUFFLE, FLETCHER} else packed
 
 
 class H5Reader(PieceReader):
@@ -217,6 +261,68 @@ def _opened(path: Path) -> Iterator[Any]:
         file = h5py.File(regular(path), "r")
     with file:
         yield file
+
+
+def _text_length(content: bytes, name: bytes) -> int:
+    """The length that metadata give to the text of an attribute; 0 where there is none.
+
+    Before the name stand a version and three lengths: of the name, of the datatype (whose class 9
+    is text of any length) and of the shape, which follow; then comes the text's own.
+    """
+    at = content.find(name)
+    for version, start in ((1, at - 8), (2, at - 8), (3, at - 9)):
+        if start < 0 or content[start] != version:
+            continue
+        sizes = struct.unpack_from("<HHH", content, start + 2)
+        steps = [-(-size // 8) * 8 if version == 1 else size for size in sizes]
+        kind, text = at + steps[0], at + sum(steps)
+        if sizes[0] == len(name) and text + 4 <= len(content) and content[kind] & 15 == 9:
+            return int.from_bytes(content[text : text + 4], "little")
+    return 0
+
+
+class _Watched(RawIOBase):
+    """A file whose heaps and texts are no longer than it is: HDF5 makes room before it looks."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = open(regular(path), "rb", buffering=0)  # noqa: SIM115 - closed with this
+        self._size = path.stat().st_size
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def readinto(self, buffer: Any) -> int:
+        got = self._file.readinto(buffer) or 0
+        content = bytes(memoryview(buffer)[:got])
+        if content[:4] in HEAPS and int.from_bytes(content[8:16], "little") > self._size:
+            raise OSError("a heap in it is longer than the file")
+        if any(_text_length(content, name) > self._size for name in ATTRIBUTES):
+            raise OSError("a text in it is longer than the file")
+        return got
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+@contextmanager
+def _watched(path: Path) -> Iterator[Any]:
+    """Open a file to look at what it says of itself."""
+    h5py = storage("h5py", path)
+    with closing(_Watched(path)) as watched:
+        with decoding(path, "is not an HDF5 file, or is damaged"):
+            file = h5py.File(watched, "r")
+        with file:
+            yield file
 
 
 def _found(group: Any, name: str, path: Path) -> Any:
