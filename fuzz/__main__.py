@@ -24,6 +24,7 @@ ATTACKS = (  # modules of this folder, each with a function `attack`
     "inputs",
     "arguments",
     "estimators",
+    "files",
 )
 HANG = 120  # seconds after which a case counts as hanging
 

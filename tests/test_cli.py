@@ -311,7 +311,7 @@ def broken(tmp_path, files, views):
     [
         ("absent.csv", ["absent.csv", "check the path"]),
         ("absent.npz", ["absent.npz", "check the path"]),
-        ("junk.npy", ["junk.npy cannot be read"]),
+        ("junk.npy", ["junk.npy is not an array"]),
         ("junk.npz", ["junk.npz cannot be read"]),
         ("junk.mtx", ["junk.mtx cannot be read"]),
         ("junk.parquet", ["junk.parquet cannot be read"]),

@@ -202,9 +202,11 @@ class Run:
         left = self.journal.recall()
         if left is None:
             return {}
-        self.ground.meter.carry(left.cost)
-        self.records = list(left.trace)
-        self._distrust, self._best, self._since = left.numbers["verdict"]
+        with self.journal.resuming():
+            self.ground.meter.carry(left.cost)
+            self.records = list(left.trace)
+            distrust, best, since = left.numbers["verdict"]
+            self._distrust, self._best, self._since = float(distrust), float(best), int(since)
         return left.arrays
 
     def keep(self, **blocks: Block) -> None:

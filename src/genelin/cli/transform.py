@@ -86,18 +86,27 @@ def load_model(path: str) -> tuple[Any, dict[str, Any]]:
     names = estimator.__dict__.pop("feature_names_in_", None)  # columns are chosen here
     chosen = {"x": () if names is None else tuple(map(str, names)), "y": ()}
     run = file.with_name("run.json")
-    if run.is_file():
+    if run.exists():
         chosen["y"] = tuple(read_run(run)["inputs"][1]["columns"] or ())
     return estimator, chosen
 
 
 def read_run(path: Path) -> dict[str, Any]:
     """What run.json says; refused if it is not one."""
+    from genelin.io.damage import regular, said
+
+    regular(path)
     try:
         record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         columns = [view["columns"] for view in record["inputs"]]
-    except (ValueError, KeyError, TypeError) as error:
-        raise BadInputError(f"{path} is damaged ({error}): run `genelin cca` again") from error
+        paths = [view["path"] for view in record["inputs"]]
+        named = [name for names in columns for name in names or ()]
+        if not all(isinstance(text, str) for text in (*paths, *named)):
+            raise TypeError("a path or a name of a column is not text")
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise BadInputError(
+            f"{path} is damaged ({said(error)}): run `genelin cca` again"
+        ) from error
     if record.get("command") not in ("cca", "demo") or len(columns) != 2:
         raise BadInputError(f"{path} is not that of a run of `genelin cca`")
     return record

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -148,20 +147,25 @@ def read_matrix(path: str) -> Any:
     reader = readers.get(_kind(path))
     if reader is None:
         raise BadInputError(f"{path} is not a matrix file: give .npy, .npz or .mtx")
-    try:
-        matrix = reader(path)
-    except (ValueError, EOFError, KeyError, TypeError, OverflowError, zlib.error) as error:
-        raise BadInputError(f"{path} cannot be read as {_kind(path)}: {error}") from error
-    except OSError as error:
-        if error.errno is not None:
-            raise
-        raise BadInputError(f"{path} cannot be read as {_kind(path)}: {error}") from error
-    return matrix[:, None] if matrix.ndim == 1 else matrix
+    from genelin.io.damage import regular
+    from genelin.io.readers import check_shape, floating
+
+    regular(path)
+    matrix = reader(path)
+    matrix = matrix[:, None] if matrix.ndim == 1 else matrix
+    check_shape(path, matrix.shape)
+    floating(matrix.dtype, path)
+    return matrix
 
 
 def _refuse_absent(path: str) -> None:
+    """Refuse what is not there, and what is neither a file nor a folder."""
     if not Path(path).exists():
         raise BadInputError(f"there is no file {path}: check the path")
+    from genelin.io.damage import regular
+
+    if not Path(path).is_dir():
+        regular(path)
 
 
 def _kind(path: str) -> str:
@@ -176,34 +180,28 @@ def _kind(path: str) -> str:
 
 
 def _read_npy(path: str) -> Any:
-    return np.load(path, mmap_mode="r", allow_pickle=False)
+    """Mapped, once the file is as long as its header says."""
+    from genelin.io.numbers import npy_flat
+    from genelin.io.readers import floating
+
+    flat, shape, fortran = npy_flat(Path(path))
+    floating(flat.dtype, path)
+    if not flat.size:
+        return np.empty(shape)  # nothing to map
+    order: Any = "F" if fortran else "C"
+    return np.memmap(path, flat.dtype, "r", flat.offset, shape, order)
 
 
 def _read_npz(path: str) -> Any:
-    from zipfile import BadZipFile
+    from genelin.io.npz import load_npz
 
-    from scipy import sparse
-
-    try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            names = list(archive)
-            if "format" not in names and len(names) == 1:
-                return archive[names[0]]
-    except BadZipFile as error:
-        raise ValueError(str(error)) from error
-    if "format" not in names:
-        raise ValueError(
-            f"it holds {len(names)} arrays ({', '.join(names[:5])}): save one matrix in a file, "
-            "with scipy.sparse.save_npz or numpy.save"
-        )
-    return sparse.load_npz(path).tocsr()
+    return load_npz(Path(path))
 
 
 def _read_mtx(path: str) -> Any:
-    from scipy.io import mmread
+    from genelin.io.matrix_market import read_mtx
 
-    matrix = mmread(path)
-    return matrix if isinstance(matrix, np.ndarray) else matrix.tocsr()
+    return read_mtx(path)
 
 
 def _open_stored(path: str, columns: Sequence[str] | None = None) -> View:
@@ -222,14 +220,17 @@ def _read_table(
     path: str, choices: Sequence[tuple[Sequence[str], str]], header: bool | None
 ) -> list[View]:
     """A view for every choice of columns (and the option that made it), from one read."""
+    from genelin.io.readers import check_shape
+
     kind = _kind(path)
+    settings, schema = _described(path, header)
+    chosen = [_chosen(schema, columns, path, option) for columns, option in choices]
+    together = list(dict.fromkeys(chain(*chosen)))
+    if _table_bytes(path, kind, len(together)) > _memory():
+        return [_open_vast(path, kind, names) for names in chosen]
     with _polars_errors(path):
-        settings, schema = _described(path, header)
-        chosen = [_chosen(schema, columns, path, option) for columns, option in choices]
-        together = list(dict.fromkeys(chain(*chosen)))
-        if _table_bytes(path, kind, len(together)) > _memory():
-            return [_open_vast(path, kind, names) for names in chosen]
         frame = _load(path, kind, settings, together)
+    check_shape(path, frame.shape)
     _refuse_missing(frame, path)
     return [View(frame.select(names).to_numpy(order="c"), names, path) for names in chosen]
 
@@ -239,9 +240,12 @@ def _table_bytes(path: str, kind: str, columns: int) -> float:
     import polars as pl
 
     if kind in SEPARATED:
-        return 8.0 * Path(path).stat().st_size / PER_NUMBER
+        from genelin.io.matrix_market import unpacked_size
+
+        return 8.0 * unpacked_size(path, PER_NUMBER * _memory() / 8) / PER_NUMBER
     scan = pl.scan_parquet if kind in PARQUET else pl.scan_ipc
-    return 8.0 * columns * int(scan(path).select(pl.len()).collect().item())
+    with _polars_errors(path):
+        return 8.0 * columns * int(scan(path).select(pl.len()).collect().item())
 
 
 def _open_vast(path: str, kind: str, names: list[str]) -> View:
@@ -258,9 +262,8 @@ def streamable_columns(
     path: str, columns: Sequence[str], option: str, header: bool | None
 ) -> list[str] | None:
     """Columns of a table that `genelin.io` reads in blocks; None if it does not read this one."""
-    with _polars_errors(path):
-        settings, schema = _described(path, header)
-        names = _chosen(schema, columns, path, option)
+    settings, schema = _described(path, header)
+    names = _chosen(schema, columns, path, option)
     plain = {"separator": ",", "has_header": True}
     common = _kind(path) != ".tsv" and all(settings.get(key, v) == v for key, v in plain.items())
     return names if common and not path.endswith((".gz", ".txt")) else None
@@ -273,33 +276,35 @@ def _polars_errors(path: str) -> Iterator[None]:
         import polars as pl
     except ImportError as error:
         raise ImportError('tables need polars: pip install "genelin[cli]"') from error
-    try:
-        yield
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise
-        said = str(error).strip().splitlines()[0][:300]
-        raise BadInputError(f"{path} cannot be read as {_kind(path)}: {said}") from error
+    from genelin.io.damage import decoding, said
+
+    with decoding(path, f"cannot be read as {_kind(path)}, or is damaged"):
+        try:
+            yield
+        except pl.exceptions.PanicException as error:  # not an Exception
+            raise ValueError(said(error)) from error
 
 
 def _described(path: str, header: bool | None) -> tuple[dict[str, Any], dict[str, Any]]:
     """How a text file is laid out, and the columns of a table with their kinds."""
     kind = _kind(path)
     settings = _layout(path, kind, header) if kind in SEPARATED else {}
-    return settings, _schema(path, kind, settings)
+    with _polars_errors(path):
+        return settings, _schema(path, kind, settings)
 
 
 def _layout(path: str, kind: str, header: bool | None) -> dict[str, Any]:
     """Separator and header of a text file, by its first line."""
-    with gzip.open(path, "rt") if path.endswith(".gz") else open(path, newline="") as file:
-        try:
-            first = file.readline(2**20).strip("\ufeff\r\n")
-            separator = "\t" if kind == ".tsv" else max(",;\t", key=first.count)
-            cells = next(csv.reader([first], delimiter=separator))
-        except (UnicodeDecodeError, csv.Error, gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise BadInputError(
-                f"{path} is not a table in text: give CSV, Parquet, .npy, .npz or .mtx"
-            ) from error
+    from genelin.io.damage import decoding
+
+    opened = gzip.open if path.endswith(".gz") else open
+    with (
+        opened(path, "rt", encoding="utf-8", newline="") as file,
+        decoding(path, "is not a table in text: give CSV, Parquet, .npy, .npz or .mtx"),
+    ):
+        first = file.readline(2**20).strip("\ufeff\r\n")
+        separator = "\t" if kind == ".tsv" else max(",;\t", key=first.count)
+        cells = next(csv.reader([first], delimiter=separator))
     if not first:
         raise BadInputError(f"{path} is empty")
     if header is None:

@@ -16,7 +16,8 @@ from scipy import sparse
 from genelin.datasets.fetch import Progress, Source, fetch, find
 from genelin.datasets.views import Views
 from genelin.errors import DataError
-from genelin.io.svmlight import Base, Chunk, stream_svmlight
+from genelin.io.damage import regular, said
+from genelin.io.svmlight import UNPACKING, Base, Chunk, stream_svmlight
 
 __all__ = ["url_reputation"]
 
@@ -121,7 +122,11 @@ def _located(path: str | Path | None, progress: Progress | None) -> _Days:
         if not files:
             raise DataError(f"{place} has no files Day*.svm")
         types = place / "FeatureTypes"
-        listed = _feature_types(types.read_text(), types) if types.exists() else None
+        listed = (
+            _feature_types(regular(types).read_text("utf-8", "replace"), types)
+            if types.exists()
+            else None
+        )
         return _Days(place.name, lambda: _all(files), listed)
     if ".tar" in place.suffixes or place.suffix == ".tgz":
         return _Days(place.name, lambda: _archived(place), _archived_types(place))
@@ -141,13 +146,14 @@ def _all(files: list[Path]) -> Iterator[Chunk]:
 
 @contextmanager
 def _tar(place: Path) -> Iterator[tarfile.TarFile]:
-    if not place.exists():
-        raise DataError(f"{place} does not exist")
+    regular(place)
     try:
         with tarfile.open(place, "r|*") as archive:
             yield archive
-    except (tarfile.TarError, EOFError) as error:
-        raise DataError(f"{place} is damaged or cut off: {error}") from error
+    except (tarfile.TarError, *UNPACKING) as error:
+        if isinstance(error, OSError) and (error.errno is not None or isinstance(error, DataError)):
+            raise
+        raise DataError(f"{place} is damaged or cut off: {said(error)}") from error
 
 
 def _members(archive: tarfile.TarFile, wanted: str) -> Iterator[tuple[str, IO[bytes]]]:
@@ -167,7 +173,7 @@ def _archived(place: Path) -> Iterator[Chunk]:
 def _archived_types(place: Path) -> Codes | None:
     with _tar(place) as archive:
         for _, file in _members(archive, "FeatureTypes"):
-            return _feature_types(file.read().decode(), place)
+            return _feature_types(file.read().decode("utf-8", "replace"), place)
     return None
 
 
@@ -175,7 +181,7 @@ def _feature_types(text: str, file: Path) -> Codes:
     """Numbers of the real-valued features."""
     try:
         return np.array(text.split(), np.int64)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise DataError(f"{file}: not a list of feature numbers ({error})") from error
 
 

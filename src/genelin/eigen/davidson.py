@@ -18,7 +18,7 @@ from genelin.eigen.ordering import Ordering
 from genelin.eigen.referee import CLEAR, Gap, Referee, distance_behind
 from genelin.eigen.spaces import SearchSpace, Space, SplitSpace
 from genelin.eigen.start import beside, frequent_start, start_of_views, start_vectors, streams
-from genelin.io.checkpoint import UNKEPT, Journal, State
+from genelin.io.checkpoint import UNKEPT, Journal, State, restore
 from genelin.linalg import column_dots, magnitudes
 from genelin.linalg.columns import Block, Vector
 from genelin.problems import Pencil, TwoView
@@ -254,7 +254,11 @@ class _Run:
         """Iterate until the referee agrees that k pairs are good, or the run has to give up."""
         with one_blas_thread():
             left = self.journal.recall()
-            return self._iterate(self._start(start) if left is None else self._resumed(left))
+            if left is None:
+                return self._iterate(self._start(start))
+            with self.journal.resuming():
+                Z = self._resumed(left)
+            return self._iterate(Z)
 
     def _iterate(self, Z: Block | None) -> Outcome:
         """With directions to begin with, or None in the middle of an iteration, before a solve."""
@@ -321,8 +325,7 @@ class _Run:
 
     def _resumed(self, left: State) -> Block | None:
         """Where an earlier run was: the directions that it was about to add, if it knew them."""
-        for name in KEPT:
-            setattr(self, name, left.numbers[name])
+        restore(self, KEPT, left.numbers)
         self.records = list(left.trace)
         self.meter.carry(left.cost)
         if self.split and not self.single:
@@ -331,7 +334,10 @@ class _Run:
             self.space.expand(left.arrays["W"])
         else:
             self.space.refill(left.arrays)
-        return left.arrays.get("Z")
+        Z = left.arrays.get("Z")
+        if self.space.size < self.k or (Z is not None and len(Z) != self.pencil.d):
+            raise ValueError(f"a space of {self.space.size} directions, and others to be added")
+        return Z
 
     @property
     def _spent(self) -> bool:

@@ -135,6 +135,22 @@ def refuse_wrong_answer(
 
     One product with every matrix: far from a certificate, which the run itself has made.
     """
+    try:
+        worst = _worst(problem, solution)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path} holds an answer that is not one to this problem ({error}): start anew with "
+            "resume=False"
+        ) from error
+    if not worst <= 1e-4:
+        raise ValueError(
+            f"{path} holds an answer that does not solve this problem (off by {worst:.1e}): start "
+            "anew with resume=False"
+        )
+
+
+def _worst(problem: Pencil | TwoView, solution: EigenSolution | CCASolution) -> float:
+    """By how much norms and Ritz values differ from what they should be; NaN where they are."""
     if isinstance(problem, TwoView) and isinstance(solution, CCASolution):
         streamed, Wx, Wy = replace(problem, form=False), solution.x_weights, solution.y_weights
         norms = [column_dots(Wx, streamed.S_x @ Wx), column_dots(Wy, streamed.S_y @ Wy)]
@@ -143,12 +159,9 @@ def refuse_wrong_answer(
         W, values = solution.vectors, solution.values
         norms, ritz = [column_dots(W, problem.B @ W)], column_dots(W, problem.A @ W)
     else:
-        raise ValueError(f"{path} holds a {type(solution).__name__}: start anew with resume=False")
+        raise TypeError(f"it is a {type(solution).__name__}")
     errors = [np.abs(norm - 1.0) for norm in norms]
     errors.append(np.abs(ritz - values) / max(float(np.abs(values).max()), 1e-300))
-    worst = max(float(error.max()) for error in errors)
-    if not worst <= 1e-4:
-        raise ValueError(
-            f"{path} holds an answer that does not solve this problem (off by {worst:.1e}): start "
-            "anew with resume=False"
-        )
+    if any(np.shape(error) != (len(values),) for error in (*errors, solution.residuals)):
+        raise ValueError("its arrays do not fit each other")
+    return float(np.max(errors))

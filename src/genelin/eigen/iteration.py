@@ -19,7 +19,7 @@ from genelin.eigen.basis import (
 )
 from genelin.eigen.referee import Gap, Referee
 from genelin.eigen.subsets import Subsets
-from genelin.io.checkpoint import UNKEPT, Journal, State
+from genelin.io.checkpoint import UNKEPT, Journal, State, restore
 from genelin.linalg import column_dots, magnitudes, orthonormalise
 from genelin.linalg.columns import Block, Vector
 from genelin.operators import Counter, Counting
@@ -199,10 +199,14 @@ def _recalled(
     left = journal.recall()
     if left is None:
         return start, None, []
-    meter.carry(left.cost)
-    monitor.set(left.numbers)
-    subsets.set(left.numbers)
-    return left.arrays["W"], left.arrays.get("trend"), list(left.trace)
+    with journal.resuming():
+        meter.carry(left.cost)
+        monitor.set(left.numbers)
+        subsets.set(left.numbers)
+        W, trend = left.arrays["W"], left.arrays.get("trend")
+        if W.shape != start.shape or (trend is not None and len(trend) != len(start)):
+            raise ValueError(f"a block of shape {W.shape}, expected {start.shape}")
+        return W, trend, list(left.trace)
 
 
 def _next_part(
@@ -274,8 +278,7 @@ class _Monitor:
 
     def set(self, numbers: Mapping[str, Any]) -> None:
         """Remember what an earlier run did."""
-        for name in self.kept:
-            setattr(self, name, numbers[name])
+        restore(self, self.kept, numbers)
 
     def verdict(
         self, pencil: Pencil, record: Record, basis: RitzBasis, reduced: bool

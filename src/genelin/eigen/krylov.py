@@ -164,6 +164,8 @@ class KrylovSpace:
     def refill(self, arrays: Mapping[str, Any]) -> None:
         """What `arrays` has said of another space."""
         F, self._R = np.asarray(arrays["F"]), np.array(arrays["R"])
+        if F.shape[0] != F.shape[1] or len(F) > self.most:
+            raise ValueError(f"a space of {F.shape} products in room for {self.most}")
         self.size, self._last, self._near = len(F), slice(0, len(F)), 0
         self._Q.refill(np.asarray(arrays["Q"]))
         self._F[self._last, self._last] = F

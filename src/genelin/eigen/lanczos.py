@@ -17,7 +17,7 @@ from genelin.eigen.krylov import KrylovSpace
 from genelin.eigen.referee import CLEAR, Gap, Referee, distance_behind
 from genelin.eigen.whitening import ByFactor, Rooted, Whitening, by_root
 from genelin.errors import not_positive_definite
-from genelin.io.checkpoint import UNKEPT, Journal, State
+from genelin.io.checkpoint import UNKEPT, Journal, State, restore
 from genelin.linalg import SparseFactor, column_dots, column_norms
 from genelin.linalg.columns import Block, Vector
 from genelin.linalg.tall import tall_dot, tall_times
@@ -156,7 +156,8 @@ class _Run:
         if left is None:
             self.space.begin(self._random(self.settings.columns))
         else:
-            self._resume(left)
+            with self.journal.resuming():
+                self._resume(left)
         while True:
             theta, U, residuals = self._step()
             stopped = self._told(theta, U, residuals)
@@ -309,8 +310,8 @@ class _Run:
 
     def _resume(self, left: State) -> None:
         """Go on where an earlier run was."""
-        for name in KEPT:
-            setattr(self, name, left.numbers[name])
+        restore(self, KEPT, left.numbers)
+        self.marks = [(int(steps), float(missing)) for steps, missing in self.marks]
         self.records = list(left.trace)
         self.meter.carry(left.cost)
         self.space.refill(left.arrays)

@@ -19,6 +19,7 @@ from genelin import measures
 from genelin.datasets import KnownPencil, Views
 from genelin.eigen.planner import best_route
 from genelin.errors import ConvergenceWarning
+from genelin.io.damage import regular, said
 from genelin.linalg import orthonormalise
 from genelin.linalg.columns import Block, Vector
 from genelin.problems import Pencil, TwoView
@@ -424,18 +425,35 @@ def read_records(path: str | Path) -> list[RunRecord]:
     ValueError: ...runs.jsonl, line 1: not the record of a run (...)
     """
     runs = []
-    with Path(path).open(encoding="utf-8") as file:
+    with regular(path).open("rb") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
             try:
-                content = json.loads(line)
+                content = json.loads(line.decode("utf-8"))
                 for part in (content, *content["points"]):
                     part["residual"] = np.inf if part["residual"] is None else part["residual"]
                 points = tuple(Point(**point) for point in content.pop("points"))
-                runs.append(RunRecord(points=points, **content))
-            except (ValueError, TypeError, KeyError, AttributeError) as error:
+                runs.append(_checked(RunRecord(points=points, **content)))
+            except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
                 raise ValueError(
-                    f"{path}, line {number}: not the record of a run ({error!r})"
+                    f"{path}, line {number}: not the record of a run ({said(error)})"
                 ) from error
     return runs
+
+
+def _checked(run: RunRecord) -> RunRecord:
+    """A record whose fields are of the kinds that they should be."""
+    kinds = {"str": str, "int": int, "float": int | float}
+    parts: tuple[RunRecord | Point, ...] = (run, *run.points)
+    for part in parts:
+        for field in fields(part):
+            kind, value = kinds.get(str(field.type)), getattr(part, field.name)
+            if kind is not None and not isinstance(value, kind):
+                raise TypeError(f"{field.name} is {value!r:.40}")
+    for name in ("problem", "settings", "cost"):
+        if not isinstance(getattr(run, name), dict):
+            raise TypeError(f"{name} is {getattr(run, name)!r:.40}")
+    if not all(isinstance(number, int | float) for number in run.cost.values()):
+        raise TypeError("cost does not hold numbers")
+    return run

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from genelin.io.atomic import write_atomically
+from genelin.io.damage import regular, said
 
 __all__ = ["load_archive", "save_archive"]
 
@@ -70,14 +71,15 @@ def load_archive(path: str | Path, kind: str, version: int) -> tuple[Any, dict[s
     except ImportError as error:
         raise ImportError(INSTALL) from error
     path = Path(path)
-    if not path.is_file():
+    if not path.exists():
         raise FileNotFoundError(f"path={str(path)!r}: there is no such file")
+    regular(path)
     try:
         with safe_open(path, framework="np") as file:
             metadata = dict(file.metadata() or {})
             content = {name: np.array(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, *UNREADABLE) as error:
-        raise damaged(path, f"{error}") from error
+        raise damaged(path, said(error)) from error
     return _checked(path, kind, version, metadata, content), content
 
 

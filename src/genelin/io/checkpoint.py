@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,13 +17,15 @@ import numpy as np
 
 from genelin.errors import CheckpointWarning
 from genelin.io.archive import damaged, load_archive, save_archive
+from genelin.io.damage import said
 from genelin.io.solutions import cost_of, solution_of, solution_parts, trace_arrays, trace_of
 from genelin.results import CCASolution, Cost, EigenSolution, Record, Status, Trace
 
-__all__ = ["UNKEPT", "Checkpoint", "FileJournal", "Journal", "State", "uninterrupted"]
+__all__ = ["UNKEPT", "Checkpoint", "FileJournal", "Journal", "State", "restore", "uninterrupted"]
 
 KIND, LAYOUT = "genelin.checkpoint", 1
 FILE = "checkpoint.safetensors"
+STRANGE = (*(KeyError, TypeError, ValueError, AttributeError), *(IndexError, ArithmeticError))
 SHARE = 20.0  # a write that took t seconds is not repeated for so many t
 OPEN = (Status.STOPPED, Status.MAX_ITERATIONS)  # endings after which a run can still go on
 
@@ -78,7 +80,7 @@ class Checkpoint:
     @property
     def exists(self) -> bool:
         """Whether a run has left something here."""
-        return self.path.is_file()
+        return self.path.exists()
 
     def part(self, name: str) -> Checkpoint:
         """A checkpoint in a folder within, for one of several runs."""
@@ -122,6 +124,10 @@ class Journal:
 
     def undisturbed(self) -> AbstractContextManager[None]:
         """A context in which Ctrl-C waits, where a state is kept."""
+        return nullcontext()
+
+    def resuming(self) -> AbstractContextManager[None]:
+        """A context for taking over a state: one that does not fit is said to be damaged."""
         return nullcontext()
 
 
@@ -187,6 +193,14 @@ class FileJournal(Journal):
     def undisturbed(self) -> AbstractContextManager[None]:
         """A context in which Ctrl-C waits."""
         return uninterrupted()
+
+    @contextmanager
+    def resuming(self) -> Iterator[None]:
+        """A context for taking over a state: one that does not fit is said to be damaged."""
+        try:
+            yield
+        except STRANGE as error:
+            raise _strange(self._checkpoint, error) from error
 
     def finish(self, solution: EigenSolution | CCASolution) -> None:
         """Keep the answer; of a run that was stopped, or cut short, the last state."""
@@ -260,23 +274,33 @@ class FileJournal(Journal):
             )
             return
         header, arrays = _loaded(checkpoint.path)
-        try:
-            _refuse_strangers(checkpoint, header["fingerprint"], self._fingerprint)
+        with self.resuming():
+            different = _differences(header["fingerprint"], self._fingerprint)
+        if different:
+            raise ValueError(
+                f"the checkpoint in {str(checkpoint.folder)!r} does not match: "
+                f"{'; '.join(different)}. Resume with the data and settings that it was made with, "
+                "or start anew with resume=False or in another folder"
+            )
+        with self.resuming():
             self._adopt(header, arrays)
-        except (KeyError, TypeError, AttributeError, IndexError) as error:
-            raise _beyond_use(damaged(checkpoint.path, f"{error!r}")) from error
 
     def _adopt(self, header: Any, arrays: dict[str, Any]) -> None:
+        kept = header["solution"] if "solution" in header else header["state"]
+        _check_random(kept["random"])
         if "solution" in header:
             self.solution = solution_of(header["solution"], arrays)
             self._random, self._on_disk = header["solution"]["random"], "the answer"
             return
-        left, trace = header["state"], trace_of(arrays)
+        left, trace = kept, trace_of(arrays)
         blocks = {
             name.removeprefix("state."): array
             for name, array in arrays.items()
             if name.startswith("state.")
         }
+        for name, block in blocks.items():
+            if block.ndim != 2 or block.dtype.kind != "f" or not np.all(np.isfinite(block)):
+                raise ValueError(f"the array {name!r} is not a block of finite numbers")
         self._state = State(blocks, left["numbers"], list(trace), cost_of(left["cost"]))
         self._random = left["random"]
         self._on_disk = f"the state after {len(trace)} outer iterations"
@@ -337,6 +361,54 @@ def _loaded(path: Path) -> tuple[Any, dict[str, Any]]:
         raise _beyond_use(error) from error
 
 
+def _strange(checkpoint: Checkpoint, error: Exception) -> ValueError:
+    why = f"{type(error).__name__}: {said(error)}"
+    return _beyond_use(damaged(checkpoint.path, why))
+
+
+def _check_random(state: Any) -> None:
+    """It must be the state of a bit generator that NumPy has."""
+    kind = getattr(np.random, state["bit_generator"], None)
+    if not isinstance(kind, type) or not issubclass(kind, np.random.BitGenerator):
+        raise ValueError("its random numbers are of no kind that is known")
+    kind(0).state = _arrays_again(state)
+
+
+def restore(target: Any, names: Iterable[str], numbers: Mapping[str, Any]) -> None:
+    """Set attributes to the numbers of a state, each of the kind that it has.
+
+    Examples
+    --------
+    >>> class Run:
+    ...     steps, marks = 0, [1.0]
+    >>> run = Run()
+    >>> restore(run, ["steps"], {"steps": 3, "marks": []})
+    >>> run.steps
+    3
+    """
+    for name in names:
+        before, value = getattr(target, name), numbers[name]
+        if not _alike(before, value):
+            raise TypeError(f"{name} is {value!r:.40}")
+        setattr(target, name, value)
+
+
+def _alike(before: Any, value: Any) -> bool:
+    """Whether a value from JSON can stand for another one: a number, or lists of numbers."""
+    if isinstance(before, bool) or isinstance(value, bool):
+        return isinstance(before, bool) and isinstance(value, bool)
+    if isinstance(before, int):
+        return isinstance(value, int) and abs(value) < 2**53
+    if isinstance(before, float | np.number):
+        return isinstance(value, int | float) and not np.isnan(float(value))
+    return isinstance(value, list) and all(_alike(0.0, number) for number in _flat(value))
+
+
+def _flat(values: list[Any]) -> Iterator[Any]:
+    for value in values:
+        yield from _flat(value) if isinstance(value, list) else (value,)
+
+
 def _beyond_use(error: ValueError) -> ValueError:
     return ValueError(f"{error}. Start anew with resume=False, which replaces it")
 
@@ -346,7 +418,7 @@ def _warn_of_replacing(checkpoint: Checkpoint) -> None:
     try:
         header, arrays = load_archive(checkpoint.path, KIND, LAYOUT)
         done = None if "solution" in header else len(arrays["trace"])
-    except (ValueError, KeyError, TypeError):
+    except STRANGE:
         return  # damaged: nothing to lose
     if done is not None:
         warnings.warn(
@@ -357,22 +429,14 @@ def _warn_of_replacing(checkpoint: Checkpoint) -> None:
         )
 
 
-def _refuse_strangers(
-    checkpoint: Checkpoint, before: Mapping[str, Any], now: Mapping[str, Any]
-) -> None:
-    """Raise if the checkpoint is about other data or settings, and say which."""
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Of the data and settings of a checkpoint from those at hand."""
     names = [*now, *(name for name in before if name not in now)]
-    different = [
+    return [
         f"{name} was {_shown(before.get(name))}, now {_shown(now.get(name))}"
         for name in names
         if not _agree(before.get(name), now.get(name))
     ]
-    if different:
-        raise ValueError(
-            f"the checkpoint in {str(checkpoint.folder)!r} does not match: {'; '.join(different)}. "
-            "Resume with the data and settings that it was made with, or start anew with "
-            "resume=False or in another folder"
-        )
 
 
 def _agree(before: Any, now: Any) -> bool:

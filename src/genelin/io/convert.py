@@ -14,6 +14,7 @@ from scipy import sparse
 
 from genelin.errors import DataError
 from genelin.io.atomic import folder_written_atomically
+from genelin.io.damage import regular
 from genelin.io.folder import FolderWriter, is_rows_folder
 from genelin.io.readers import BIGGEST, MemoryReader, floating
 from genelin.io.source import block_limits
@@ -116,8 +117,7 @@ def _writing(
     if isinstance(source, str | Path):
         path = Path(source)
         if is_text(path):
-            if not path.exists():
-                raise DataError(f"{path} does not exist")
+            regular(path)
             if _suffix(path) == ".csv":
                 return lambda aside: _write_csv(path, columns, dtype, aside)
             return lambda aside: _write_svmlight(path, *svmlight, dtype, aside)

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from genelin.errors import DataError
+from genelin.io.damage import regular, said
 from genelin.io.numbers import Flat, npy_flat, reading
 from genelin.io.readers import BIGGEST, CsrReader, DenseReader, Reader
 
@@ -25,6 +27,7 @@ HEADER = "header.json"
 FORMAT, VERSION = "genelin rows", 1
 ARRAYS = {"dense": ("data",), "csr": ("indptr", "indices", "data")}
 MOST = 1 << 22  # numbers that are looked at together
+LONGEST = 1 << 28  # bytes of a header
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,8 @@ class Header:
 def is_rows_folder(path: Path) -> bool:
     """Whether there is a header of this format."""
     try:
-        return bool(json.loads((path / HEADER).read_text())["format"] == FORMAT)
-    except (OSError, ValueError, KeyError, TypeError):
+        return bool(json.loads(_header_text(path / HEADER))["format"] == FORMAT)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False
 
 
@@ -49,7 +52,7 @@ def read_header(folder: Path) -> Header:
     """The header, once it is whole and of a version that is known."""
     path = folder / HEADER
     try:
-        content = json.loads(path.read_text())
+        content = json.loads(_header_text(path))
         if content["format"] != FORMAT:
             raise ValueError(f"its format is {content['format']!r}, not {FORMAT!r}")
         if content["version"] != VERSION:
@@ -57,22 +60,50 @@ def read_header(folder: Path) -> Header:
                 f"{path} has version {content['version']!r}, this genelin reads version {VERSION}: "
                 "use the version of genelin that wrote it, or update"
             )
-        kind, (n, d), columns = content["kind"], content["shape"], content["columns"]
+        kind, (n, d), columns = content["kind"], _counts(content["shape"]), content["columns"]
         arrays = {name: content["arrays"][name] for name in ARRAYS[kind]}
         for entry in arrays.values():
-            entry["dtype"], entry["shape"], entry["bytes"], entry["sha256"]
-        if columns is not None and len(columns) != d:
-            raise ValueError(f"it names {len(columns)} columns of {d}")
-        return Header(kind, (int(n), int(d)), arrays, columns)
-    except FileNotFoundError as error:
-        raise DataError(f"{path} is missing: {folder} is not a folder of rows") from error
+            _counts([*entry["shape"], entry["bytes"]])
+            if not isinstance(entry["dtype"], str) or not isinstance(entry["sha256"], str):
+                raise TypeError("dtype and sha256 of its arrays must be text")
+        data = arrays["data"]
+        if content["dtype"] != data["dtype"] or content["stored"] != prod(data["shape"]):
+            raise ValueError("its dtype and stored disagree with the array data")
+        _check_columns(columns, d)
+        return Header(kind, (n, d), arrays, columns)
     except DataError:
         raise
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(
             f"{path} is not the header of a folder of rows, or is damaged: "
-            f"{type(error).__name__}: {error}"
+            f"{type(error).__name__}: {said(error)}"
         ) from error
+
+
+def _header_text(path: Path) -> str:
+    if not path.exists():
+        raise DataError(f"{path} is missing: {path.parent} is not a folder of rows")
+    if regular(path).stat().st_size > LONGEST:
+        raise DataError(f"{path} has more than {LONGEST:,} bytes: it is not the header of rows")
+    return path.read_text(encoding="utf-8")
+
+
+def _counts(numbers: Any) -> list[int]:
+    """Whole numbers, not negative."""
+    for number in numbers:
+        if type(number) is not int or number < 0:
+            raise ValueError(f"{number!r:.40} stands where a whole number must be")
+    return list(numbers)
+
+
+def _check_columns(columns: Any, d: int) -> None:
+    """A name for every column, or none at all."""
+    if columns is None:
+        return
+    if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
+        raise TypeError("its columns must be a list of names, or null")
+    if len(columns) != d:
+        raise ValueError(f"it names {len(columns)} columns of {d}")
 
 
 def open_folder(folder: Path) -> tuple[Reader, list[str] | None]:
@@ -86,6 +117,10 @@ def open_folder(folder: Path) -> tuple[Reader, list[str] | None]:
             raise _disagreeing(folder, "data", header.arrays["data"]["shape"], list(header.shape))
         reader: Reader = DenseReader(str(folder), data, header.shape, data.path)
     else:
+        for name in flats:
+            if len(header.arrays[name]["shape"]) != 1:
+                expected = "one dimension for its kind, csr"
+                raise _disagreeing(folder, name, header.arrays[name]["shape"], expected)
         arrays = (flats["indptr"], flats["indices"], flats["data"])
         reader = CsrReader(str(folder), arrays, header.shape, [data.path for data in arrays], True)
     reader.watch(files)
@@ -258,7 +293,8 @@ class FolderWriter:
             "arrays": {name: array.entry() for name, array in self._arrays.items()},
             "columns": names,
         }
-        (self.folder / HEADER).write_text(json.dumps(content, indent=1) + "\n")
+        text = json.dumps(content, indent=1) + "\n"
+        (self.folder / HEADER).write_text(text, encoding="utf-8")
 
     def abandon(self) -> None:
         """Close the files after a failure."""

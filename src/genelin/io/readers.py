@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from functools import cached_property
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from genelin.errors import DataError
-from genelin.io.numbers import Numbers, reading
+from genelin.io.numbers import BeyondError, Numbers, reading
 
 __all__ = ["CsrReader", "DenseReader", "MemoryReader", "PieceReader", "Reader", "floating"]
 
@@ -22,6 +23,9 @@ Limits = Iterable[tuple[int, int]]
 Pieces = Callable[[int], Iterator[NDArray[Any]]]
 MANY = 1 << 20  # pointers that are looked at together
 BIGGEST = 2**31 - 1
+SMALL = 1 << 26  # bytes of a chunk that may be larger than all the data
+MANY_CHUNKS, SHARE = 10_000, 1000  # of so many chunks, one in a thousand must be there
+MOST = 2**58  # numbers of any matrix: their bytes can still be counted
 
 
 def floating(dtype: np.dtype[Any], place: str) -> np.dtype[Any]:
@@ -43,6 +47,40 @@ def check_shape(name: str, shape: tuple[int, ...]) -> None:
         raise DataError(f"{name} must have two dimensions, rows and columns, got {shape}")
     if 0 in shape:
         raise DataError(f"{name} is empty, with shape {shape}: there is nothing to solve")
+    if not all(0 < length < MOST for length in shape):
+        raise DataError(f"{name} has the shape {shape}, which no data have: it is damaged")
+
+
+def check_by_rows(path: Path, kind: str) -> None:
+    """Sparse matrices are read by rows."""
+    if kind != "csr":
+        raise DataError(
+            f"{path} holds a sparse matrix in format {kind!r:.40}, which cannot be read by rows: "
+            "store X.tocsr()"
+        )
+
+
+def check_chunk(name: str, chunk: tuple[int, ...], shape: tuple[int, ...], itemsize: int) -> None:
+    """A chunk is unpacked as a whole: a large one must not be larger than all the data."""
+    if len(chunk) != len(shape) or not all(type(length) is int and length > 0 for length in chunk):
+        raise DataError(f"{name} has chunks of shape {chunk}, the data {shape}: it is damaged")
+    if prod(chunk) * itemsize > max(SMALL, 2 * prod(shape) * itemsize):
+        raise DataError(
+            f"{name} has chunks of shape {chunk}, far larger than the data, {shape}: it is "
+            "damaged, or store it in smaller chunks"
+        )
+
+
+def check_present(
+    name: str, shape: tuple[int, ...], chunk: tuple[int, ...], stored: Callable[[], int]
+) -> None:
+    """Missing chunks count as zeros, but where there are hardly any the shape is wrong."""
+    promised = prod(-(-length // part) for length, part in zip(shape, chunk, strict=True))
+    if promised > MANY_CHUNKS and (there := stored()) < promised // SHARE:
+        raise DataError(
+            f"{name} has the shape {shape}, {promised:,} chunks, and only {there:,} of them are "
+            "there: it is damaged, or was not written to the end"
+        )
 
 
 class Reader(ABC):
@@ -66,6 +104,8 @@ class Reader(ABC):
         self, name: str, shape: tuple[int, ...], dtype: Any, stored: int, files: Iterable[Path]
     ) -> None:
         check_shape(name, shape)
+        if not 0 <= stored < MOST:
+            raise DataError(f"{name} has {stored:,} numbers, which no data have: it is damaged")
         self.name, self.shape, self.stored = name, (int(shape[0]), int(shape[1])), int(stored)
         self.dtype = floating(np.dtype(dtype), name)
         self.watch(files)
@@ -252,7 +292,11 @@ class CsrReader(Reader):
                 indptr -= first
                 indices = columns.next(last - first)
                 data = values.next(last - first)
-                read_columns(first, indices)
+                try:
+                    read_columns(first, indices)
+                except BeyondError as error:
+                    at = error.at - first
+                    raise self._wrong_index((start, first), indptr, at, error.value) from error
                 read_values(first, data)
                 yield self._matrix(start, first, indptr, indices, data)
 
@@ -263,17 +307,7 @@ class CsrReader(Reader):
         strange, disordered = first_misplaced(indptr, indices, d)
         wrong = strange if strange >= 0 else (disordered if self._orderly else -1)
         if wrong >= 0:
-            row = start + int(np.searchsorted(indptr, wrong, side="right")) - 1
-            why = (
-                f"there are {d:,} columns"
-                if strange >= 0
-                else "indices must ascend within a row, each at most once"
-            )
-            raise DataError(
-                f"{self._indices.place}: entry {first + wrong} (row {row}) has the column index "
-                f"{int(indices[wrong])}, but {why}: the file was altered or written wrongly; write "
-                "it anew, e.g. with genelin.io.convert from the original"
-            )
+            raise self._wrong_index((start, first), indptr, wrong, int(indices[wrong]))
         if len(indices) <= BIGGEST and indices.dtype == np.int32:
             indptr = indptr.astype(np.int32)
         shape = (len(indptr) - 1, d)
@@ -282,6 +316,23 @@ class CsrReader(Reader):
             matrix.sum_duplicates()
         matrix.has_sorted_indices = matrix.has_canonical_format = True
         return matrix
+
+    def _wrong_index(
+        self, begin: tuple[int, int], indptr: NDArray[Any], at: int, value: int
+    ) -> DataError:
+        """The error for entry `at` of a block that begins with a row and an entry of the file."""
+        start, first = begin
+        row = start + int(np.searchsorted(indptr, at, side="right")) - 1
+        why = (
+            "indices must ascend within a row, each at most once"
+            if 0 <= value < self.shape[1]
+            else f"there are {self.shape[1]:,} columns"
+        )
+        return DataError(
+            f"{self._indices.place}: entry {first + at} (row {row}) has the column index {value}, "
+            f"but {why}: the file was altered or written wrongly; write it anew, e.g. with "
+            "genelin.io.convert from the original"
+        )
 
 
 class PieceReader(Reader):
@@ -317,21 +368,27 @@ class PieceReader(Reader):
                         wanted = int(np.searchsorted(self._starts, at, side="right")) - 1
                         if wanted != group:
                             group, coming, high = wanted, pieces(wanted), int(self._starts[wanted])
-                        piece = self._checked(next(coming, None), group)
+                        piece = self._checked(next(coming, None), group, high)
                         low, high = high, high + len(piece)
                     last = min(stop, high)
                     out[at - start : last - start] = piece[at - low : last - low]
                     at = last
                 yield out
 
-    def _checked(self, piece: NDArray[Any] | None, group: int) -> NDArray[Any]:
-        if piece is None or piece.shape[1] != self.shape[1]:
-            found = "ends early" if piece is None else f"has {piece.shape[1]} columns"
-            raise DataError(
-                f"{self.name}, chunk {group} (from row {self._starts[group]}) {found}, where "
-                f"{self.shape[1]} columns were promised: write the data anew"
-            )
-        return piece
+    def _checked(self, piece: NDArray[Any] | None, group: int, row: int) -> NDArray[Any]:
+        """A piece of a group, which begins at a row."""
+        if piece is None or not len(piece):
+            found = "ends early"
+        elif piece.ndim != 2 or piece.shape[1] != self.shape[1]:
+            found = f"has pieces of shape {piece.shape}"
+        elif row + len(piece) > self._starts[group + 1]:
+            found = f"has more than its {self._starts[group + 1] - self._starts[group]} rows"
+        else:
+            return piece
+        raise DataError(
+            f"{self.name}, chunk {group} (from row {self._starts[group]}) {found}, where "
+            f"{self.shape[1]} columns were promised: write the data anew"
+        )
 
 
 class MemoryReader(Reader):

@@ -92,5 +92,8 @@ def solution_of(
     kind = KINDS[header["kind"]]
     known: dict[str, Any] = {"status": Status[header["status"]], "cost": cost_of(header["cost"])}
     known |= {name: header[name] for name in PLAIN} | {"trace": trace_of(arrays)}
+    kinds = zip(PLAIN, (float, bool, str), strict=True)
+    if strange := [name for name, kind in kinds if not isinstance(header[name], kind)]:
+        raise TypeError(f"{strange[0]} is {header[strange[0]]!r:.40}")
     wanted = [field.name for field in fields(kind) if field.name not in known]
     return kind(**known, **{name: arrays[name] for name in wanted})

@@ -10,11 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genelin.errors import DataError
-from genelin.io.arrays import ZarrReader, open_h5ad, open_npy, open_npz
+from genelin.io.arrays import open_npy, open_npz
+from genelin.io.damage import regular
 from genelin.io.folder import HEADER, open_folder, verify_folder
+from genelin.io.hdf5 import open_h5ad
 from genelin.io.readers import MemoryReader, Reader
 from genelin.io.source import BlockSource, block_limits, loaded, prefetched, taken_from
 from genelin.io.tables import ArrowReader, ParquetReader
+from genelin.io.zarrs import ZarrReader
 from genelin.operators.memory import memory_at_hand
 
 __all__ = ["StoredRows", "open_rows"]
@@ -214,6 +217,7 @@ def _folder_opener(path: Path) -> Callable[..., Any]:
 
 def _file_opener(path: Path) -> Callable[..., Any]:
     """By what a file begins with, which must agree with its suffix."""
+    regular(path)
     if is_text(path):
         raise DataError(
             f"{path} is text, which would be parsed anew in every pass: convert it once, "

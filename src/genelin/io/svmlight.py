@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,10 +17,22 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from genelin.errors import DataError
+from genelin.io.damage import regular, said
 
-__all__ = ["Base", "Chunk", "open_bytes", "read_svmlight", "stream_svmlight"]
+__all__ = [
+    "Base",
+    "Chunk",
+    "long_numbers",
+    "open_bytes",
+    "read_svmlight",
+    "stream_svmlight",
+    "whole_lines",
+]
 
 CHUNK = 1 << 23  # bytes of text
+WIDTH, SLICE = 32, 1 << 14  # letters of a number, and numbers, that are worked on together
+LONGEST = 1 << 26  # bytes of a line
+UNPACKING = (EOFError, OSError, lzma.LZMAError, zlib.error)  # bzip2 has an OSError without number
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
@@ -58,14 +71,14 @@ def open_bytes(path: str | Path) -> Iterator[IO[bytes]]:
         ...
     genelin.errors.DataError: no/such/file.gz does not exist
     """
-    path = Path(path)
-    if not path.exists():
-        raise DataError(f"{path} does not exist")
+    path = regular(path)
     try:
         with OPENERS.get(path.suffix, open)(path, "rb") as file:
             yield file
-    except (EOFError, gzip.BadGzipFile, lzma.LZMAError) as error:
-        raise DataError(f"{path} is damaged or cut off: {error}") from error
+    except UNPACKING as error:
+        if isinstance(error, OSError) and (error.errno is not None or isinstance(error, DataError)):
+            raise
+        raise DataError(f"{path} is damaged or cut off: {said(error)}") from error
 
 
 def stream_svmlight(
@@ -89,17 +102,31 @@ def stream_svmlight(
             yield from stream_svmlight(opened, chunk, str(file))
         return
     name = str(getattr(file, "name", "svmlight")) if name is None else name
-    lines, rest = 0, b""
-    while True:
-        piece = file.read(chunk)
-        text = rest + piece
-        cut = text.rfind(b"\n") + 1 if piece else len(text)
-        text, rest = text[:cut], text[cut:]
-        if text:
-            yield _parsed(text, name, lines)
+    lines = 0
+    for text in whole_lines(file, chunk, name):
+        yield _parsed(text, name, lines)
+        lines += text.count(b"\n")
+
+
+def whole_lines(file: IO[bytes], chunk: int, name: str) -> Iterator[bytes]:
+    """Text in pieces that end with a line, but for the last; a line that never ends is refused."""
+    begun, length, lines = list[bytes](), 0, 0  # of the line that goes on
+    while piece := file.read(chunk):
+        cut = piece.rfind(b"\n") + 1
+        if cut:
+            text = b"".join([*begun, piece[:cut]])
             lines += text.count(b"\n")
-        if not piece:
-            return
+            yield text
+            begun, length = [], 0
+        begun.append(piece[cut:])
+        length += len(piece) - cut
+        if length > max(LONGEST, chunk):
+            raise DataError(
+                f"{name} has a line of more than {LONGEST:,} bytes, after {lines:,} others: is it "
+                "damaged, or no text?"
+            )
+    if length:
+        yield b"".join(begun)
 
 
 def _parsed(text: bytes, name: str, lines: int) -> Chunk:
@@ -116,8 +143,9 @@ def _parsed(text: bytes, name: str, lines: int) -> Chunk:
     )
     if code:
         raise ValueError(f"{name}, line {lines + line + 1}: {PROBLEMS[code]}")
-    for kind, place, first, last in slow[:hard]:  # digits that take more than one rounding
-        (values if kind else labels)[place] = float(text[first:last])
+    hard_ones, kind = slow[:hard], slow[:hard, 0] > 0  # digits that take more than one rounding
+    for out, chosen in ((labels, hard_ones[~kind]), (values, hard_ones[kind])):
+        out[chosen[:, 1]] = long_numbers(letters, chosen[:, 2], chosen[:, 3])
     return Chunk(
         name,
         labels[:rows],
@@ -127,6 +155,30 @@ def _parsed(text: bytes, name: str, lines: int) -> Chunk:
         (int(low), lines + low_line + 1) if count else None,
         (int(high), lines + high_line + 1) if count else None,
     )
+
+
+def long_numbers(
+    letters: NDArray[np.uint8], first: NDArray[np.int64], last: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Numbers in text, from letters `first` … `last` − 1 each, with the digits of Python.
+
+    Examples
+    --------
+    >>> text = np.frombuffer(b"0.1234567890123456789 2e-300", np.uint8)
+    >>> long_numbers(text, np.array([0, 22]), np.array([21, 28])).tolist()
+    [0.12345678901234568, 2e-300]
+    """
+    numbers, lengths = np.empty(len(first)), last - first
+    short = lengths <= WIDTH
+    for start in range(0, len(first), SLICE):
+        chosen = np.flatnonzero(short[start : start + SLICE]) + start
+        places = first[chosen, None] + np.arange(WIDTH)
+        words = letters[np.minimum(places, len(letters) - 1)]
+        words[places >= last[chosen, None]] = 0
+        numbers[chosen] = words.view(f"S{WIDTH}")[:, 0].astype(np.float64)
+    for at in np.flatnonzero(~short):
+        numbers[at] = float(letters[first[at] : last[at]].tobytes())
+    return numbers
 
 
 class Base:

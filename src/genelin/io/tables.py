@@ -11,11 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genelin.errors import DataError
+from genelin.io.damage import decoding, regular
 from genelin.io.extras import storage
-from genelin.io.readers import PieceReader, Pieces
+from genelin.io.readers import MOST, PieceReader, Pieces
 
 __all__ = ["ArrowReader", "ParquetReader", "stream_csv"]
 
+BROKEN = "cannot be read as a table, or is damaged"
 PIECE = 1 << 22  # bytes of a piece of a table
 
 
@@ -37,12 +39,12 @@ class _Table(PieceReader):
     def _array(self, batch: Any, first: int) -> NDArray[Any]:
         """Rows of a batch, of which the first is row `first` of the table."""
         out = np.empty((batch.num_rows, len(self.names)), self.dtype)
+        batch.validate(full=True)  # no length or bitmap of a file is believed
         for j, name in enumerate(self.names):
             column = batch.column(name)
             if column.null_count:
-                row = first + int(
-                    np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0]
-                )
+                missing = column.is_null().to_numpy(zero_copy_only=False)
+                row = first + int(np.flatnonzero(missing)[0])
                 raise DataError(
                     f"{self.name}: column {name!r} has no value in row {row}: drop such rows or "
                     "impute them before the table is written"
@@ -57,11 +59,15 @@ class ParquetReader(_Table):
     def __init__(self, path: Path, columns: Sequence[str] | None = None) -> None:
         parquet = storage("pyarrow.parquet", path)
         files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
-        with _translated(path):
-            footers = [parquet.read_metadata(file) for file in files]
-            schema = parquet.read_schema(files[0])
-            for file in files[1:]:
-                _check_names(file, parquet.read_schema(file).names, files[0], schema.names)
+        for file in files:
+            regular(file)
+        footers, schemas = [], []
+        for file in files:
+            with decoding(file, BROKEN):
+                footers.append(parquet.read_metadata(file))
+                schemas.append(parquet.read_schema(file))
+                _check_rows(file, footers[-1])
+            _check_names(file, schemas[-1].names, files[0], schemas[0].names)
         sizes = [
             (file, group, footer.row_group(group).num_rows)
             for file, footer in zip(files, footers, strict=True)
@@ -69,7 +75,7 @@ class ParquetReader(_Table):
         ]
         self._groups = [(file, group) for file, group, _ in sizes]
         starts = np.cumsum([0, *(rows for _, _, rows in sizes)])
-        super().__init__(path, schema, starts, columns, files)
+        super().__init__(path, schemas[0], starts, columns, files)
 
     @contextmanager
     def opened(self) -> Iterator[Pieces]:
@@ -80,12 +86,12 @@ class ParquetReader(_Table):
 
             def pieces(number: int) -> Iterator[NDArray[Any]]:
                 path, group = self._groups[number]
-                if path not in at:
-                    stack.close()
-                    at.clear()
-                    at[path] = stack.enter_context(parquet.ParquetFile(path))
                 first = int(self._starts[number])
-                with _translated(path):
+                with decoding(path, BROKEN):
+                    if path not in at:
+                        stack.close()
+                        at.clear()
+                        at[path] = stack.enter_context(parquet.ParquetFile(path))
                     batches = at[path].iter_batches(
                         self._rows, row_groups=[group], columns=self.names, use_threads=False
                     )
@@ -101,20 +107,21 @@ class ArrowReader(_Table):
 
     def __init__(self, path: Path, columns: Sequence[str] | None = None) -> None:
         arrow = storage("pyarrow", path)
-        with _translated(path), arrow.memory_map(str(path)) as file:
+        with decoding(path, BROKEN), arrow.memory_map(str(path)) as file:
             reader = arrow.ipc.open_file(file)
             rows = [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
-            super().__init__(path, reader.schema, np.cumsum([0, *rows]), columns, [path])
+        super().__init__(path, reader.schema, np.cumsum([0, *rows]), columns, [path])
 
     @contextmanager
     def opened(self) -> Iterator[Pieces]:
         """Batches are cut into pieces without a copy."""
         arrow = storage("pyarrow", self.name)
         with arrow.memory_map(self.name) as file:
-            reader = arrow.ipc.open_file(file)
+            with decoding(self.name, BROKEN):
+                reader = arrow.ipc.open_file(file)
 
             def pieces(number: int) -> Iterator[NDArray[Any]]:
-                with _translated(Path(self.name)):
+                with decoding(self.name, BROKEN):
                     batch, first = reader.get_batch(number), int(self._starts[number])
                     for start in range(0, batch.num_rows, self._rows):
                         yield self._array(batch.slice(start, self._rows), first + start)
@@ -125,7 +132,8 @@ class ArrowReader(_Table):
 def stream_csv(path: Path, columns: Sequence[str] | None = None) -> Iterator[tuple[Any, list[str]]]:
     """Blocks of a CSV file with a line of names, and the names."""
     arrow, csv = storage("pyarrow", path), storage("pyarrow.csv", path)
-    with _translated(path):
+    regular(path)
+    with decoding(path, BROKEN):
         names = _chosen(path, csv.open_csv(path).schema.names, columns)
         options = csv.ConvertOptions(
             include_columns=names, column_types=dict.fromkeys(names, arrow.float64())
@@ -143,18 +151,6 @@ def stream_csv(path: Path, columns: Sequence[str] | None = None) -> Iterator[tup
             row += batch.num_rows
 
 
-@contextmanager
-def _translated(path: Path) -> Iterator[None]:
-    """Errors of Arrow with the name of the file."""
-    arrow = storage("pyarrow", path)
-    try:
-        yield
-    except DataError:
-        raise
-    except (arrow.ArrowException, OSError) as error:
-        raise DataError(f"{path} cannot be read as a table: {error}") from error
-
-
 def _chosen(path: Path, names: list[str], columns: Sequence[str] | None) -> list[str]:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
@@ -164,6 +160,16 @@ def _chosen(path: Path, names: list[str], columns: Sequence[str] | None) -> list
     if missing := [name for name in columns if name not in names]:
         raise DataError(f"{path} has no column {missing[0]!r}: it has {', '.join(names[:20])}")
     return list(columns)
+
+
+def _check_rows(file: Path, footer: Any) -> None:
+    """The row groups hold the rows of the file."""
+    groups = [footer.row_group(group).num_rows for group in range(footer.num_row_groups)]
+    if min(groups, default=0) < 0 or sum(groups) != footer.num_rows or footer.num_rows > MOST:
+        raise DataError(
+            f"{file} promises {footer.num_rows:,} rows, and its row groups {sum(groups):,}: it is "
+            "damaged; write it anew"
+        )
 
 
 def _check_names(file: Path, names: list[str], first: Path, expected: list[str]) -> None:

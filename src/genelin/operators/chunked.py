@@ -124,6 +124,10 @@ class ChunkedRows(Rows):
                 "impute it"
             )
 
+    def refuse_overflowing(self) -> None:
+        """Raise if there are numbers whose squares leave the range of floats; one more read."""
+        refuse_extreme(float(self._survey.largest), self.source.name)
+
     @cached_property
     def largest(self) -> float:
         """Largest magnitude of an entry, or of a column's root mean square where that is known."""

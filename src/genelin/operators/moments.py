@@ -57,10 +57,14 @@ def own_moment(x: Rows) -> None:
 
 def _about(centre: Vector, x: Rows, y: Rows) -> tuple[Block, Vector]:
     """Moments about the mean by way of a centre, and how far that is from the mean."""
-    moment, total = x.summed(CentralMoments(centre), y, len(centre))
-    if not np.all(np.isfinite(total)):
+    with np.errstate(over="ignore", invalid="ignore"):
+        moment, total = x.summed(CentralMoments(centre), y, len(centre))
+        shift = total / x.n
+        moment = moment / x.n - np.outer(shift, shift)
+        squares = moment.diagonal() + np.square(centre + shift)
+    if not np.all(np.isfinite(squares)):
         for rows in (x, y):
             if isinstance(rows, ChunkedRows):
                 rows.refuse_nonfinite()
-    shift = total / x.n
-    return moment / x.n - np.outer(shift, shift), shift
+                rows.refuse_overflowing()
+    return moment, shift
