@@ -379,7 +379,7 @@ def timed(task: Any, method: str, tol: float, limit: float) -> tuple[Any, Facts]
     """Solve once; the alarm ends the process, also inside compiled code."""
     with suppress(OSError, AttributeError):  # elsewhere than on Linux memory stays unknown
         ctypes.CDLL(None).malloc_trim(0)
-        Path("/proc/self/clear_refs").write_text("5")
+        Path("/proc/self/clear_refs").write_text("5", "ascii")
     held = memory("VmRSS")
     signal.setitimer(signal.ITIMER_REAL, limit)
     start = time.perf_counter()
@@ -392,7 +392,7 @@ def timed(task: Any, method: str, tol: float, limit: float) -> tuple[Any, Facts]
 def memory(name: str) -> float:
     """One line of this process's status, in MB."""
     with suppress(OSError, StopIteration):
-        lines = Path("/proc/self/status").read_text().splitlines()
+        lines = Path("/proc/self/status").read_text("ascii").splitlines()
         return int(next(line for line in lines if line.startswith(name)).split()[1]) / 1024
     return np.nan
 

@@ -104,7 +104,7 @@ def generate(kind: str, folder: Path, n: int) -> None:
 
 def anonymous() -> float:
     """GB of memory of this process that is not a file's."""
-    status = Path("/proc/self/status").read_text()
+    status = Path("/proc/self/status").read_text("ascii")
     return int(status.split("RssAnon:")[1].split()[0]) / 1e6
 
 

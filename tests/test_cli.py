@@ -510,7 +510,7 @@ def test_eig_refuses_bad_input(arguments, words, pencil, cli, monkeypatch):
     monkeypatch.chdir(folder)
     np.save("small.npy", np.eye(3))
     np.save("wide.npy", np.ones((3, 4)))
-    Path("text.csv").write_text("a,b\n1,2\n")
+    Path("text.csv").write_text("a,b\n1,2\n", encoding="utf-8")
     refused(cli("eig", *arguments), *words)
 
 

@@ -291,7 +291,8 @@ def _described(path: str, header: bool | None) -> tuple[dict[str, Any], dict[str
 
 def _layout(path: str, kind: str, header: bool | None) -> dict[str, Any]:
     """Separator and header of a text file, by its first line."""
-    with gzip.open(path, "rt") if path.endswith(".gz") else open(path, newline="") as file:
+    opened = gzip.open if path.endswith(".gz") else open
+    with opened(path, "rt", encoding="utf-8", newline="") as file:
         try:
             first = file.readline(2**20).strip("\ufeff\r\n")
             separator = "\t" if kind == ".tsv" else max(",;\t", key=first.count)
