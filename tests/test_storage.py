@@ -587,6 +587,7 @@ except OSError as error:
 
 @pytest.mark.parametrize("X", [np.ones((200, 100)), sparse.eye_array(20_000).tocsr()])
 def test_a_full_disk_changes_nothing(tmp_path, X):
+    pytest.importorskip("resource")
     convert(dense(), tmp_path / "rows")
     path = write_npz(tmp_path, X) if sparse.issparse(X) else write_npy(tmp_path, X)
     before = sorted(os.listdir(tmp_path))
