@@ -847,6 +847,31 @@ def test_chunks_must_fit(tmp_path):
         open_rows(path, max_memory=4000)
 
 
+class Trap:
+    """Unpickled, it leaves a file."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (os.mkdir, (str(self.path),))
+
+
+def test_zarr_chunks_that_are_pickles_are_refused(tmp_path, monkeypatch):
+    pytest.importorskip("zarr")
+    pickles = pytest.importorskip("numcodecs.pickles")
+    monkeypatch.setattr(pickles, "ALLOW_UNSAFE_PICKLE_DECODE", True, raising=False)
+    path = tmp_path / "X.zarr"
+    path.mkdir()
+    about = {"zarr_format": 2, "shape": [4, 2], "chunks": [4, 2], "dtype": "<f8", "order": "C"}
+    codecs = {"compressor": None, "filters": [{"id": "pickle", "protocol": 5}]}
+    (path / ".zarray").write_text(json.dumps(about | codecs | {"fill_value": 0.0}))
+    (path / "0.0").write_bytes(pickle.dumps(Trap(tmp_path / "sprung")))
+    with pytest.raises(DataError, match="pickle"):
+        open_rows(path).load()
+    assert not (tmp_path / "sprung").exists()
+
+
 def test_zarr_groups_name_their_arrays(tmp_path):
     zarr = pytest.importorskip("zarr")
     group = zarr.open_group(str(tmp_path / "g.zarr"), mode="w")

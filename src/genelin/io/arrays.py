@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,6 +86,8 @@ class ZarrReader(PieceReader):
         if not hasattr(found, "chunks"):
             inside = ", ".join(sorted(name for name, _ in found.arrays())) or "nothing"
             raise DataError(f"{path} is a group with {inside}: open one array of it, path/name")
+        about = found.metadata.to_dict()
+        _check_codecs(path, [about.get(part) for part in ("filters", "compressor", "codecs")])
         check_shape(str(path), found.shape)
         n, d = found.shape
         band = int((getattr(found, "shards", None) or found.chunks)[0])
@@ -117,6 +119,22 @@ def _zarr_opened(zarr: Any, path: Path) -> Any:
         return zarr.open(str(path), mode="r")
     except Exception as error:  # what Zarr raises differs by version and format
         raise DataError(f"{path} is not a Zarr array, or is damaged: {error}") from error
+
+
+def _check_codecs(path: Path, codecs: Any) -> None:
+    """Refuse chunks that are Python objects: reading them would run what they say."""
+    if hasattr(codecs, "get_config"):  # of Zarr's format 2, in early versions of Zarr 3
+        codecs = codecs.get_config()
+    if isinstance(codecs, Mapping):
+        if any(str(codecs.get(key)).endswith("pickle") for key in ("id", "name")):
+            raise DataError(
+                f"{path} has chunks in Python's pickle format, which can run code when they are "
+                "read: write the array anew without that codec"
+            )
+        codecs = list(codecs.values())
+    if isinstance(codecs, list | tuple):
+        for part in codecs:
+            _check_codecs(path, part)
 
 
 def open_h5ad(path: Path) -> tuple[Reader, list[str] | None]:
