@@ -20,7 +20,6 @@ from pathlib import Path
 
 from matrix import ONE_THREAD, ROOT, SUITES, make_environment, python_of
 
-NEEDED = ("py.typed", "report/page/page.html")  # of the wheel, besides what src/genelin says
 SOLVE = """
 import numpy as np, genelin
 from genelin import top_k

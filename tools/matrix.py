@@ -240,7 +240,8 @@ def _play(run: Run, suite: list[tuple[str, ...]]) -> None:
     with run.log.open("w", encoding="utf-8") as log:
         try:
             _install(run, log)
-        except subprocess.CalledProcessError:
+        except (OSError, subprocess.CalledProcessError) as error:
+            print(error, file=log)
             run.ending = "NOT INSTALLED"
         else:
             run.versions = _installed(python_of(run.folder))
