@@ -55,7 +55,7 @@ def test_sources_that_were_never_installed_have_a_version(monkeypatch):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     build = tomllib.loads(text("pyproject.toml"))["tool"]["setuptools_scm"]
-    assert module.__version__ == build["fallback_version"] == "0.0.0+unknown"
+    assert module.__version__ == build["fallback_version"] == "0.dev0"
 
 
 def test_changelog_and_citation_name_the_same_version():

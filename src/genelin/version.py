@@ -10,4 +10,4 @@ __all__ = ["__version__"]
 try:
     __version__ = metadata.version("genelin")
 except metadata.PackageNotFoundError:  # sources that were never installed
-    __version__ = "0.0.0+unknown"
+    __version__ = "0.dev0"
