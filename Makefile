@@ -4,7 +4,15 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint format docs bench reproduce clean
+# What ruff reads; what `make matrix` runs (core or all) and where (newest, lowest, 3.12 ...; default
+# everywhere); how long the adversary plays, and which cases.
+CODE    = src tests examples benchmarks docs fuzz tools
+TESTS   = core
+ONLY    =
+SECONDS = 60
+SEED    = 0
+
+.PHONY: demo test lint format matrix prerelease fuzz dist docs bench reproduce clean
 
 demo: $(VENV)/.demo        ## CCA of digit halves on the command line; table, model, scores and report
 	$(BIN)/genelin demo -o out/demo --force
@@ -15,16 +23,37 @@ test: export MKL_NUM_THREADS = 1
 test: lint $(VENV)/.test   ## everything that must hold: lint, types, layers, tests, README, docstrings
 	$(BIN)/python -m pytest -n 2 --dist worksteal tests src
 	$(BIN)/python -m pytest README.md docs  # blocks of a document build on each other: one process
+	printf '%s\n' 0 1 | xargs -P 2 -I SEED $(BIN)/python -m fuzz --seconds 60 --seed SEED
 
 lint: $(VENV)/.lint        ## ruff, mypy --strict and the layers of the design
-	$(BIN)/ruff check src tests examples benchmarks docs
-	$(BIN)/ruff format --check src tests examples benchmarks docs
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff check --preview --select PLW1514 $(CODE)  # text files name their encoding: Windows differs
+	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 format: $(VENV)/.lint      ## let ruff rewrite what it can
-	$(BIN)/ruff check --fix src tests examples benchmarks docs
-	$(BIN)/ruff format src tests examples benchmarks docs
+	$(BIN)/ruff check --fix $(CODE)
+	$(BIN)/ruff format $(CODE)
+
+matrix: | $(BIN)/python    ## core tests on every Python that is found, and on the lowest versions promised
+	$(BIN)/python tools/matrix.py --tests $(TESTS) --only $(ONLY)
+
+prerelease: | $(BIN)/python  ## core tests on prereleases of the dependencies: warns, fails nothing
+	$(BIN)/python tools/matrix.py --tests $(TESTS) --only newest --pre
+
+fuzz: export OMP_NUM_THREADS = 1
+fuzz: export OPENBLAS_NUM_THREADS = 1
+fuzz: export MKL_NUM_THREADS = 1
+fuzz: $(VENV)/.test        ## hostile random problems, files and processes against every promise
+	@mkdir -p out
+	$(BIN)/python -m fuzz --seconds $(SECONDS) --seed $(SEED) --json out/fuzz.json
+
+dist: $(VENV)/.dist        ## wheel and sdist in dist/, compared with the sources, installed and tested
+	rm -rf dist build
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python tools/check_dist.py dist
 
 docs: export OMP_NUM_THREADS = 1
 docs: export OPENBLAS_NUM_THREADS = 1
@@ -52,7 +81,7 @@ reproduce: $(VENV)/.demo   ## the paper's figures and tables, on its data where 
 	$(BIN)/python -m genelin.experiments all
 
 clean:
-	rm -rf $(VENV) out build dist docs/_build docs/gallery docs/api/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-matrix out build dist docs/_build docs/gallery docs/api/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -65,6 +94,10 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 
 $(VENV)/.test: pyproject.toml | $(BIN)/python
 	$(PIP) -e ".[test]"
+	@touch $@
+
+$(VENV)/.dist: pyproject.toml | $(BIN)/python
+	$(PIP) "build>=1.2" "twine>=6.1"
 	@touch $@
 
 $(VENV)/.lint: pyproject.toml | $(BIN)/python

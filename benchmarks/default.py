@@ -13,7 +13,6 @@ import argparse
 import ctypes
 import json
 import os
-import resource
 import signal
 import statistics
 import subprocess
@@ -35,6 +34,11 @@ import inputs
 from genelin import top_k, top_k_cca
 from harness import write
 from peers import PENCIL, VIEWS, Counted, data_pair, gram_pair
+
+try:
+    import resource
+except ImportError:  # Windows: memory has no limit
+    resource = None
 
 OURS = "genelin"
 Facts = dict[str, Any]
@@ -354,8 +358,9 @@ def _powers(n: int, d: int) -> tuple[Any, Any]:
 def child(case: Case, method: str, options: argparse.Namespace) -> None:
     """Warm up, load, run and judge, repeat."""
     warnings.simplefilter("ignore")
-    most = int(options.memory * 2**30)
-    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+    if resource is not None:
+        most = int(options.memory * 2**30)
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     tiny = case.tiny()
     first, second = (timed(tiny, method, tiny.tol, options.limit)[1]["seconds"] for _ in range(2))
     task = (case.quick if options.quick else case.full)()
@@ -377,22 +382,29 @@ def child(case: Case, method: str, options: argparse.Namespace) -> None:
 
 def timed(task: Any, method: str, tol: float, limit: float) -> tuple[Any, Facts]:
     """Solve once; the alarm ends the process, also inside compiled code."""
-    with suppress(OSError, AttributeError):  # elsewhere than on Linux memory stays unknown
+    with suppress(
+        OSError, AttributeError, TypeError
+    ):  # elsewhere than on Linux memory stays unknown
         ctypes.CDLL(None).malloc_trim(0)
-        Path("/proc/self/clear_refs").write_text("5")
+        Path("/proc/self/clear_refs").write_text("5", "ascii")
     held = memory("VmRSS")
-    signal.setitimer(signal.ITIMER_REAL, limit)
+    _alarm(limit)
     start = time.perf_counter()
     answer, facts = task.solve(method, tol)
     seconds = time.perf_counter() - start
-    signal.setitimer(signal.ITIMER_REAL, 0)
+    _alarm(0)
     return answer, {"seconds": seconds, "peak_mb": memory("VmHWM") - held} | facts
+
+
+def _alarm(seconds: float) -> None:
+    if hasattr(signal, "setitimer"):  # not on Windows: runs take as long as they take
+        signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 def memory(name: str) -> float:
     """One line of this process's status, in MB."""
     with suppress(OSError, StopIteration):
-        lines = Path("/proc/self/status").read_text().splitlines()
+        lines = Path("/proc/self/status").read_text("ascii").splitlines()
         return int(next(line for line in lines if line.startswith(name)).split()[1]) / 1024
     return np.nan
 
@@ -432,7 +444,7 @@ def measured(case: Case, method: str, options: argparse.Namespace) -> Facts:
 
 
 def _end(code: int, stderr: str, limit: float) -> str:
-    if code == -signal.SIGALRM:
+    if hasattr(signal, "SIGALRM") and code == -signal.SIGALRM:
         return f"> {limit:g} s"
     if code < 0:
         return f"killed by signal {-code}"

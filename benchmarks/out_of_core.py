@@ -103,8 +103,11 @@ def generate(kind: str, folder: Path, n: int) -> None:
 
 
 def anonymous() -> float:
-    """GB of memory of this process that is not a file's."""
-    status = Path("/proc/self/status").read_text()
+    """GB of memory of this process that is not a file's, NaN where only Linux would say."""
+    try:
+        status = Path("/proc/self/status").read_text("ascii")
+    except OSError:
+        return np.nan
     return int(status.split("RssAnon:")[1].split()[0]) / 1e6
 
 
@@ -192,7 +195,10 @@ def by_numpy(folder: Path, form: bool) -> Measured:
 
 
 def cold(folder: Path) -> None:
-    """Drop the pages of all files from the system's cache."""
+    """Drop the pages of all files from the system's cache, on Linux."""
+    if not hasattr(os, "posix_fadvise"):
+        print("the system's cache is not emptied here: files are read from memory")
+        return
     for file in folder.rglob("*.npy"):
         handle = os.open(file, os.O_RDONLY)
         os.fsync(handle)

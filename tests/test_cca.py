@@ -374,7 +374,7 @@ def test_more_columns_than_rows_says_that_ones_mean_nothing():
 
 
 def columns(path, names, delimiter=","):
-    with open(path, newline="") as file:
+    with open(path, newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file, delimiter=delimiter))
     return np.array([[float(row[name]) for name in names] for row in rows])
 

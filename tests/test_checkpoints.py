@@ -1,5 +1,6 @@
 """Runs that are interrupted, killed, or cut off from their disk go on to the same answer."""
 
+import os
 import subprocess
 import sys
 import time
@@ -555,6 +556,9 @@ print(len(set(done)), len(solution.trace), len(expected.trace), error, angle)
 )
 
 
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+
+
 def run_process(code, *arguments, **options):
     command = [sys.executable, "-c", code, *map(str, arguments)]
     return subprocess.Popen(
@@ -562,6 +566,7 @@ def run_process(code, *arguments, **options):
     )
 
 
+@forks
 def test_a_process_killed_twenty_times_comes_to_the_same_answer(tmp_path):
     out, problems = (process := run_process(KILLED, tmp_path)).communicate(timeout=120)
     assert process.returncode == 0, problems
@@ -633,6 +638,7 @@ for number, delay in enumerate([0.0, 0.03, 0.06, 0.11]):
 )
 
 
+@forks
 def test_ctrl_c_keeps_the_last_iteration(tmp_path):
     out, problems = (process := run_process(INTERRUPTED, tmp_path)).communicate(timeout=60)
     assert process.returncode == 0, problems

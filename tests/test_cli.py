@@ -6,7 +6,6 @@ import importlib
 import json
 import os
 import re
-import resource
 import subprocess
 import sys
 import tomllib
@@ -21,6 +20,11 @@ from genelin import CCA, top_k, top_k_cca
 from genelin.cli.main import main
 from genelin.cli.views import _open_stored
 from genelin.linalg import sin_theta
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None
 
 N, REG = 300, 1e-3
 
@@ -408,6 +412,8 @@ def test_files_where_folders_should_be(command, files, pencil, finished, cli, tm
 @pytest.fixture
 def no_space():
     """A real limit on the size of files, much smaller than any result."""
+    if resource is None:
+        pytest.skip("files have no limits here")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (200, hard))
     yield
@@ -510,7 +516,7 @@ def test_eig_refuses_bad_input(arguments, words, pencil, cli, monkeypatch):
     monkeypatch.chdir(folder)
     np.save("small.npy", np.eye(3))
     np.save("wide.npy", np.ones((3, 4)))
-    Path("text.csv").write_text("a,b\n1,2\n")
+    Path("text.csv").write_text("a,b\n1,2\n", encoding="utf-8")
     refused(cli("eig", *arguments), *words)
 
 
@@ -667,6 +673,18 @@ def run(*arguments, **options):
     )
 
 
+def test_text_is_utf8_whatever_the_system_prefers(views, tmp_path):
+    for name, Z in zip("xy", views, strict=True):
+        header = ",".join(f"Größe {j}" for j in range(Z.shape[1]))
+        np.savetxt(
+            tmp_path / f"{name}.csv", Z, "%.17g", ",", header=header, comments="", encoding="utf-8"
+        )
+    other = os.environ | {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    command = ("cca", "x.csv", "y.csv", "-k", 1, "--no-report", "-o", "out")
+    result = run(*command, cwd=tmp_path, env=other)
+    assert result.returncode == 0, result.stderr
+
+
 def test_help_loads_nothing_heavy():
     code = (
         "import sys; from genelin.cli.main import main; main(['--help']);"
@@ -679,6 +697,7 @@ def test_help_loads_nothing_heavy():
     assert "130  interrupted" in result.stdout
 
 
+@pytest.mark.skipif(resource is None, reason="nobody counts the time of other processes here")
 def test_help_is_quick():
     """By the time that the processor takes, so that a busy machine does not matter."""
 

@@ -26,6 +26,7 @@ from genelin.operators.tasks import CrossTimes
 
 PAUSE = float(os.environ.get("GENELIN_TEST_PAUSE", "5"))  # seconds that a worker stands still
 VIEWS = shared_factors(900, 12, 12)
+signals = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signals here")
 SETTINGS = {"method": Davidson(), "form": False, "tol": 1e-8}  # a hundred sums over rows
 
 
@@ -145,6 +146,7 @@ def test_a_fit_leaves_nothing_behind(client):
         gc.enable()
 
 
+@signals
 def test_a_worker_pauses(client, exact):
     def pause():
         process = some_worker(client)
@@ -175,6 +177,7 @@ def test_blocks_that_are_sent_apart(client, exact):
     np.testing.assert_allclose(fitted(), exact, atol=1e-10)
 
 
+@signals
 @pytest.mark.usefixtures("sent_apart")
 @pytest.mark.parametrize("delay", [0.0, 0.03])
 def test_the_only_worker_is_killed_with_what_was_sent_to_it(exact, delay):
@@ -214,6 +217,7 @@ def test_rows_of_one_view_are_shared_out_once_sums_repeat(client):
         np.testing.assert_allclose(product, X.T @ X, rtol=1e-12)
 
 
+@signals
 @pytest.mark.parametrize("delay", [0.0, 0.03])
 def test_a_worker_is_killed(client, exact, delay):
     struck = []

@@ -309,6 +309,13 @@ def test_threads_where_cores_cannot_be_chosen(monkeypatch: pytest.MonkeyPatch) -
         assert [task.result() for task in pool.start(abs, [(-1,), (2,)])] == [1, 2]
 
 
+def test_threads_on_systems_without_cores_to_choose(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("sched_setaffinity", "sched_getaffinity"):  # macOS and Windows have neither
+        monkeypatch.delattr(os, name, raising=False)
+    pool = _Pool()
+    assert [task.result() for task in pool.start(abs, [(-1,), (2,)])] == [1, 2]
+
+
 def test_arrays_longer_than_their_entries(monkeypatch: pytest.MonkeyPatch) -> None:
     """SciPy allows room behind the last entry; what is there is not read."""
     monkeypatch.setattr(reach, "MANY", 30_000)

@@ -1,6 +1,8 @@
 """Which route is taken, what a plan says of it, and that top_k follows it."""
 
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -198,6 +200,15 @@ def test_the_machine_is_measured_once():
     assert measured() is measured()
     assert min(vars(measured()).values()) > 0
     assert memory_at_hand() > 0
+
+
+def test_a_system_that_does_not_say_what_memory_is_free(monkeypatch):
+    def nothing(path, **options):
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(Path, "read_text", nothing)  # macOS and Windows have no /proc/meminfo
+    monkeypatch.delattr(os, "sysconf", raising=False)  # and Windows not this
+    assert memory_at_hand() == float("inf")
 
 
 def test_an_iteration_ends_densely_where_that_fits():

@@ -72,13 +72,6 @@ def test_importing_is_light():
     assert solving == "[]"
 
 
-def test_version_is_one():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert project["version"] == genelin.__version__
-    assert f"## {genelin.__version__}" in (ROOT / "CHANGELOG.md").read_text()
-    assert f"version: {genelin.__version__}" in (ROOT / "CITATION.cff").read_text()
-
-
 def test_extras_are_complete():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
         "optional-dependencies"

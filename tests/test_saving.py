@@ -1,7 +1,9 @@
 """Files of fitted estimators: they come back as they were, or not at all."""
 
+import errno
 import json
 import os
+import stat
 import sys
 
 import numpy as np
@@ -16,6 +18,7 @@ from genelin import CCA, CCALin, Davidson, Dense, solvers
 from genelin.estimators import streaming
 from genelin.io import load_archive, save_archive, write_atomically
 from genelin.io.archive import _checksum
+from genelin.io.atomic import folder_written_atomically
 
 
 def views(n=80, p=4, q=3, seed=0):
@@ -317,6 +320,27 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["file"]
 
 
+def test_writing_as_on_windows(tmp_path, monkeypatch):
+    """No folder can be opened there, and no file synced that is open for reading only."""
+    fcntl = pytest.importorskip("fcntl")
+    synced = []
+
+    def fsync(handle):
+        if fcntl.fcntl(handle, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        synced.append(stat.S_ISREG(os.fstat(handle).st_mode))
+
+    monkeypatch.delattr(os, "O_DIRECTORY")
+    monkeypatch.setattr(os, "fsync", fsync)
+    write_atomically(tmp_path / "file", b"whole")
+    for content in (b"one", b"two"):
+        with folder_written_atomically(tmp_path / "folder") as folder:
+            (folder / "part").write_bytes(content)
+        assert (tmp_path / "folder" / "part").read_bytes() == content
+    assert synced == [True, True, True]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files have no such permissions here")
 def test_permissions(tmp_path):
     path = tmp_path / "file"
     mask = os.umask(0o022)

@@ -587,6 +587,7 @@ except OSError as error:
 
 @pytest.mark.parametrize("X", [np.ones((200, 100)), sparse.eye_array(20_000).tocsr()])
 def test_a_full_disk_changes_nothing(tmp_path, X):
+    pytest.importorskip("resource")
     convert(dense(), tmp_path / "rows")
     path = write_npz(tmp_path, X) if sparse.issparse(X) else write_npy(tmp_path, X)
     before = sorted(os.listdir(tmp_path))
@@ -844,6 +845,31 @@ def test_chunks_must_fit(tmp_path):
     path = write_h5ad_packed(tmp_path, dense())
     with pytest.raises(DataError, match="unpacked 5,040 bytes of rows at a time"):
         open_rows(path, max_memory=4000)
+
+
+class Trap:
+    """Unpickled, it leaves a file."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (os.mkdir, (str(self.path),))
+
+
+def test_zarr_chunks_that_are_pickles_are_refused(tmp_path, monkeypatch):
+    pytest.importorskip("zarr")
+    pickles = pytest.importorskip("numcodecs.pickles")
+    monkeypatch.setattr(pickles, "ALLOW_UNSAFE_PICKLE_DECODE", True, raising=False)
+    path = tmp_path / "X.zarr"
+    path.mkdir()
+    about = {"zarr_format": 2, "shape": [4, 2], "chunks": [4, 2], "dtype": "<f8", "order": "C"}
+    codecs = {"compressor": None, "filters": [{"id": "pickle", "protocol": 5}]}
+    (path / ".zarray").write_text(json.dumps(about | codecs | {"fill_value": 0.0}))
+    (path / "0.0").write_bytes(pickle.dumps(Trap(tmp_path / "sprung")))
+    with pytest.raises(DataError, match="pickle"):
+        open_rows(path).load()
+    assert not (tmp_path / "sprung").exists()
 
 
 def test_zarr_groups_name_their_arrays(tmp_path):

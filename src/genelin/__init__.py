@@ -11,8 +11,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from genelin.version import __version__
-
 # Public name → the module it lives in; each is loaded on first use (PEP 562).
 _HOMES = {
     "CCA": "genelin.estimators.cca",
@@ -47,6 +45,7 @@ _HOMES = {
     "Status": "genelin.results",
     "Trace": "genelin.results",
     "TwoView": "genelin.problems",
+    "__version__": "genelin.version",
     "as_operator": "genelin.operators",
     "plan_cca": "genelin.eigen.solve",
     "plan_top_k": "genelin.eigen.solve",
@@ -163,6 +162,7 @@ if TYPE_CHECKING:
         Status,
         Trace,
     )
+    from genelin.version import __version__
 
 
 def __getattr__(name: str) -> Any:

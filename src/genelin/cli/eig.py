@@ -127,12 +127,10 @@ def _record(a: str, b: str | None, solution: Any, settings: dict[str, Any]) -> d
 
 
 def _write(folder: RunFolder, solution: Any, record: dict[str, Any]) -> None:
-    import numpy as np
-
-    from genelin.cli.outputs import write_json, write_trace
+    from genelin.cli.outputs import write_arrays, write_json, write_trace
 
     arrays = {name: getattr(solution, name) for name in ("values", "vectors", "residuals")}
-    np.savez(folder.path("eigen.npz"), **arrays)
+    write_arrays(folder.path("eigen.npz"), arrays)
     write_trace(folder.path("trace.jsonl"), solution.trace)
     write_json(folder.path("run.json"), record)
 

@@ -53,7 +53,7 @@ def run(arguments: list[str]) -> int:
         code = app.main(arguments, prog_name="genelin", standalone_mode=False, obj=arguments)
         return int(code or 0)
     except BrokenPipeError:  # the reader of our output has had enough
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - nothing may be flushed at exit
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - nothing may be flushed at exit
         return Code.DONE
     except (Exception, KeyboardInterrupt) as error:
         if debug:

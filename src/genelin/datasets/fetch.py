@@ -216,7 +216,7 @@ def _transfer(url: str, part: Path, tag: Path, progress: Progress) -> None:
     request = Request(url, headers={"User-Agent": "genelin"})
     if have:
         request.add_header("Range", f"bytes={have}-")
-        request.add_header("If-Range", tag.read_text())
+        request.add_header("If-Range", tag.read_text(encoding="latin-1"))
     try:
         answer = urlopen(request, timeout=TIMEOUT)
     except HTTPError as error:
@@ -230,7 +230,7 @@ def _transfer(url: str, part: Path, tag: Path, progress: Progress) -> None:
         total = None if length is None else have + int(length)
         validator = answer.headers.get("ETag") or answer.headers.get("Last-Modified")
         if validator and not validator.startswith("W/"):
-            tag.write_text(validator)
+            tag.write_text(validator, encoding="latin-1")
         else:
             tag.unlink(missing_ok=True)
         with part.open("ab" if goes_on else "wb") as file:

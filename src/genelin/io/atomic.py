@@ -98,7 +98,8 @@ def _sync(path: Path) -> None:
     """Make sure that a file, or the list of a folder, is on disk."""
     if path.is_dir() and not hasattr(os, "O_DIRECTORY"):
         return  # Windows cannot open folders
-    handle = os.open(path, os.O_RDONLY)
+    # Windows syncs only what is open for writing, POSIX opens folders only for reading.
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(handle)
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, partial
 from io import BytesIO
@@ -33,6 +33,8 @@ class ZarrReader(PieceReader):
             with decoding(path):
                 inside = ", ".join(sorted(name for name, _ in found.arrays())) or "nothing"
             raise DataError(f"{path} is a group with {inside}: open one array of it, path/name")
+        about = found.metadata.to_dict()
+        _check_codecs(path, [about.get(part) for part in ("filters", "compressor", "codecs")])
         check_shape(str(path), found.shape)
         n, d = found.shape
         itemsize = found.dtype.itemsize
@@ -66,6 +68,22 @@ def _opened(path: Path) -> Any:
         if hasattr(found, "chunks"):
             store.hold(found)
         return found
+
+
+def _check_codecs(path: Path, codecs: Any) -> None:
+    """Refuse chunks that are Python objects: reading them would run what they say."""
+    if hasattr(codecs, "get_config"):  # of Zarr's format 2, in early versions of Zarr 3
+        codecs = codecs.get_config()
+    if isinstance(codecs, Mapping):
+        if any(str(codecs.get(key)).endswith("pickle") for key in ("id", "name")):
+            raise DataError(
+                f"{path} has chunks in Python's pickle format, which can run code when they are "
+                "read: write the array anew without that codec"
+            )
+        codecs = list(codecs.values())
+    if isinstance(codecs, list | tuple):
+        for part in codecs:
+            _check_codecs(path, part)
 
 
 def _stored_files(path: Path) -> int:

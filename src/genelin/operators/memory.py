@@ -19,7 +19,7 @@ def memory_at_hand() -> float:
     True
     """
     try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
             if line.startswith("MemAvailable:"):
                 return 1024.0 * int(line.split()[1])
     except (OSError, ValueError, IndexError):
