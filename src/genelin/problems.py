@@ -429,11 +429,14 @@ def _deficiency(name: str, rows: Rows, gram: Gram, center: bool) -> Deficiency |
 
 
 def _numerical_rank(rows: Rows, gram: Gram, center: bool) -> int | None:
-    """Rank by pivoted Cholesky of the scaled covariance; None where d is too large for that."""
-    if rows.d > SMALL:
-        most = rows.counted - bool(center)
-        return None if most >= rows.d else most
+    """Rank by pivoted Cholesky of the scaled covariance.
+
+    Where d is too large for that, the least of what bounds it; None if nothing does.
+    """
     alive = gram.diagonal() > 0
+    if rows.d > SMALL:
+        most = min(rows.counted - bool(center), np.count_nonzero(alive))
+        return None if most >= rows.d else int(most)
     if not alive.any():
         return 0
     scaled, _ = unit_diagonal(gram.entries().dense()[np.ix_(alive, alive)])
