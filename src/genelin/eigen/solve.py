@@ -20,7 +20,7 @@ from genelin.eigen.routes import STEPS
 from genelin.errors import ConvergenceWarning, RankDeficiencyWarning
 from genelin.io.checkpoint import Checkpoint, FileJournal
 from genelin.linalg import Which
-from genelin.problems import Pencil, TwoView, check_pencil
+from genelin.problems import Pencil, TwoView, check_pencil, refuse_other_problems
 from genelin.results import CCASolution, EigenSolution
 
 __all__ = ["plan_cca", "plan_top_k", "top_k", "top_k_cca"]
@@ -282,6 +282,7 @@ def _settled(method: Any, problem: Any, k: int) -> tuple[Any, Any, Route | None]
         raise TypeError(
             f"method={method!r} is not an eigen method: pass None, GenELinK(), CCALin() or Dense()"
         )
+    refuse_other_problems(method, problem)
     return problem, method, None
 
 
