@@ -11,7 +11,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from genelin.forks import at_fork
 from genelin.version import __version__
+
+at_fork()
 
 # Public name → the module it lives in; each is loaded on first use (PEP 562).
 _HOMES = {

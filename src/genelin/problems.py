@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack, lstsq
 
+from genelin.lazily import cached_property
 from genelin.linalg import Which, column_dots, range_basis, unit_diagonal
 from genelin.linalg.columns import EPS, Block, Vector
 from genelin.operators import (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from genelin.eigen.ccalin import canonical_solution, mirrored
 from genelin.eigen.iteration import Callback, Meter, guarded
 from genelin.eigen.referee import Referee
 from genelin.io.checkpoint import UNKEPT, Journal, State
+from genelin.lazily import cached_property
 from genelin.linalg import column_dots, orthonormalise
 from genelin.linalg.columns import Block, Vector
 from genelin.operators import BlockDiagonal, Counting, OffDiagonal, Operator

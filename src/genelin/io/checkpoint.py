@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -16,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from genelin.errors import CheckpointWarning
+from genelin.interrupts import uninterrupted
 from genelin.io.archive import damaged, load_archive, save_archive
 from genelin.io.solutions import cost_of, solution_of, solution_parts, trace_arrays, trace_of
 from genelin.results import CCASolution, Cost, EigenSolution, Record, Status, Trace
 
-__all__ = ["UNKEPT", "Checkpoint", "FileJournal", "Journal", "State", "uninterrupted"]
+__all__ = ["UNKEPT", "Checkpoint", "FileJournal", "Journal", "State"]
 
 KIND, LAYOUT = "genelin.checkpoint", 1
 FILE = "checkpoint.safetensors"
@@ -280,37 +279,6 @@ class FileJournal(Journal):
         self._state = State(blocks, left["numbers"], list(trace), cost_of(left["cost"]))
         self._random = left["random"]
         self._on_disk = f"the state after {len(trace)} outer iterations"
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Hold Ctrl-C back until a short piece of work is done.
-
-    Examples
-    --------
-    >>> done, before = [], signal.signal(signal.SIGINT, signal.default_int_handler)
-    >>> try:
-    ...     with uninterrupted():
-    ...         signal.raise_signal(signal.SIGINT)
-    ...         done.append("work")
-    ... except KeyboardInterrupt:
-    ...     done.append("interrupt")
-    >>> done, signal.signal(signal.SIGINT, before) is signal.default_int_handler
-    (['work', 'interrupt'], True)
-    """
-    handler = signal.getsignal(signal.SIGINT)
-    in_main = threading.current_thread() is threading.main_thread()
-    if not in_main or not callable(handler):  # nobody would raise here
-        yield
-        return
-    pressed: list[Any] = []
-    signal.signal(signal.SIGINT, lambda *event: pressed.append(event))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)
-        if pressed:
-            handler(*pressed[0])
 
 
 def _prepare(checkpoint: Checkpoint) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from copy import copy
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from genelin.lazily import cached_property
 from genelin.linalg.columns import Block, Vector
 from genelin.linalg.tall import by_rows
 from genelin.operators.base import Entries, Operator

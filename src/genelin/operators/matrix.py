@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from genelin.lazily import cached_property
 from genelin.linalg import ScaledFactor, SparseFactor, scaled_factor, sparse_factor
 from genelin.linalg.columns import Block, Vector
 from genelin.linalg.factors import Fill, foreseen_fill

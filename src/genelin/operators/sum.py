@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from genelin.lazily import cached_property
 from genelin.linalg.columns import Block, Vector
 from genelin.operators.base import Entries, Operator
 from genelin.operators.covariance import Gram
