@@ -65,10 +65,6 @@ class MatrixOperator(Operator):
         sparsely = self.fill is not None and self.fill.is_sparse
         return sparse_factor(self.matrix) if sparsely else scaled_factor(self.entries().dense())
 
-    def factor(self) -> ScaledFactor | SparseFactor:
-        """Its Cholesky factor, which is found once."""
-        return self._factor
-
     def lowered(self) -> MatrixOperator:
         """The same matrix in float32."""
         twin = MatrixOperator(self.matrix.astype(np.float32))
