@@ -16,6 +16,7 @@ import numpy as np
 from genelin.errors import CheckpointWarning
 from genelin.interrupts import uninterrupted
 from genelin.io.archive import damaged, load_archive, save_archive
+from genelin.io.randomness import plain_state, set_state
 from genelin.io.solutions import cost_of, solution_of, solution_parts, trace_arrays, trace_of
 from genelin.results import CCASolution, Cost, EigenSolution, Record, Status, Trace
 
@@ -173,8 +174,11 @@ class FileJournal(Journal):
 
     def restore_random(self) -> None:
         """Set the random generator to where the earlier run had it, if it is of the same kind."""
-        if self._random["bit_generator"] == type(self._rng.bit_generator).__name__:
-            self._rng.bit_generator.state = _arrays_again(self._random)
+        try:
+            if self._random["bit_generator"] == type(self._rng.bit_generator).__name__:
+                set_state(self._rng.bit_generator, self._random)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise _beyond_use(damaged(self._checkpoint.path, f"{error}")) from error
 
     def keep(self, state: State) -> None:
         """Take note of a state, and write it if the last write was long enough ago."""
@@ -193,7 +197,7 @@ class FileJournal(Journal):
             self._write_state()
             return
         header, arrays = solution_parts(solution)
-        header["random"] = _plain(self._rng.bit_generator.state)
+        header["random"] = plain_state(self._rng.bit_generator.state)
         if self._wrote({"solution": header}, arrays, "the answer"):
             self._fresh = None
 
@@ -219,7 +223,7 @@ class FileJournal(Journal):
         header = {
             "numbers": dict(state.numbers),
             "cost": [cost.passes, cost.applications, cost.flops, cost.seconds],
-            "random": _plain(random),
+            "random": plain_state(random),
         }
         arrays = {f"state.{name}": array for name, array in state.arrays.items()}
         what = f"the state after {state.iterations} outer iterations"
@@ -355,20 +359,3 @@ def _shown(value: Any) -> str:
     if isinstance(value, Mapping):
         return f"({', '.join(f'{number:.6g}' for number in value['numbers'])})"
     return str(value)
-
-
-def _plain(state: Any) -> Any:
-    """The state of a bit generator in JSON."""
-    if isinstance(state, Mapping):
-        return {name: _plain(part) for name, part in state.items()}
-    if isinstance(state, np.ndarray):
-        return {"uint": state.tolist(), "dtype": str(state.dtype)}
-    return state.item() if isinstance(state, np.generic) else state
-
-
-def _arrays_again(state: Any) -> Any:
-    if not isinstance(state, Mapping):
-        return state
-    if set(state) == {"uint", "dtype"}:
-        return np.array(state["uint"], dtype=state["dtype"])
-    return {name: _arrays_again(part) for name, part in state.items()}
