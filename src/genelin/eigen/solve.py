@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from genelin.defects import our_work
 from genelin.eigen.cluster import ClusterSpec, DataSpec, described
 from genelin.eigen.cluster_routes import planned_on
 from genelin.eigen.fingerprint import fingerprint, refuse_wrong_answer
@@ -307,6 +308,10 @@ class _Run:
 
     def solution(self, checkpoint: Checkpoint | None, resume: bool) -> Any:
         """Solve, or go on with what a checkpoint holds."""
+        with our_work():
+            return self._solution(checkpoint, resume)
+
+    def _solution(self, checkpoint: Checkpoint | None, resume: bool) -> Any:
         given = (self.problem, self.k, self.tol, self.rng, self.callback)
         if checkpoint is None:
             return _checked(self.method(*given))
