@@ -17,7 +17,7 @@ import numpy as np
 
 from fuzz import Attack, Defect
 
-ATTACKS = ("pencils",)  # modules of this folder, each with a function `attack`
+ATTACKS = ("pencils", "processes")  # modules of this folder, each with a function `attack`
 HANG = 120  # seconds after which a case counts as hanging
 
 
