@@ -25,6 +25,7 @@ ATTACKS = (  # modules of this folder, each with a function `attack`
     "arguments",
     "estimators",
     "files",
+    "processes",
 )
 HANG = 120  # seconds after which a case counts as hanging
 

@@ -477,7 +477,7 @@ def test_ptb(ptb_bigrams, reg, method):
 
 def test_wrong_method_for_the_problem():
     X, Y = two_views([0.9], 3, 3, 1.0)
-    with pytest.raises(TypeError, match="use CCALin for two data sets"):
+    with pytest.raises(TypeError, match="solves pencils"):
         top_k_cca(X, Y, method=GenELinK())
     with pytest.raises(ValueError, match="projection='svd' must be 'ritz' or 'random'"):
         CCALin(projection="svd")

@@ -780,6 +780,22 @@ def test_a_mistake_of_our_own_is_told_from_one_of_the_users(files, cli, monkeypa
     assert len(err.splitlines()) == 1
 
 
+def test_an_error_that_nobody_meant_to_raise_is_not_blamed_on_the_input(files, cli, monkeypatch):
+    """A stray ValueError of our own code, wherever it comes from, is no message for the user."""
+    given = ("cca", files / "x.npy", files / "y.npy", "--no-report", "--json")
+
+    scope = {"__name__": "genelin.eigen.dense", "np": np}
+    exec("def empty(*arguments, **options):\n    return np.empty(0).max()", scope)
+    for place in ("genelin.eigen.dense.top_singular", "genelin.estimators.cca.view_statistics"):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, scope["empty"])
+            code, out, err = cli(*given)
+        assert code == json.loads(out)["exit_code"] == 70
+        assert "internal error; please report it: ValueError: zero-size array" in err
+        assert "GENELIN_TRACEBACK=1" in err
+    assert cli(*given)[0] == 0
+
+
 def test_output_is_plain_where_there_is_no_terminal(files):
     result = run(
         "cca", files / "x.csv", files / "y.csv", "-k", 2, "--method", "ccalin", "--reg", "0.1"

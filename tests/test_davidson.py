@@ -15,6 +15,7 @@ from scipy.sparse.linalg import LinearOperator
 from genelin import (
     Davidson,
     Dense,
+    FewRows,
     Pencil,
     TwoView,
     datasets,
@@ -30,7 +31,7 @@ from genelin.eigen.dense import OrDense
 from genelin.eigen.planner import best_route
 from genelin.eigen.referee import Gap, Referee
 from genelin.eigen.whitened import WhitenedSVD, is_diagonal
-from genelin.errors import ConvergenceWarning
+from genelin.errors import ConvergenceWarning, RankDeficiencyWarning
 from genelin.linalg import order, sin_theta
 from genelin.operators import Gram, as_rows
 from genelin.results import CCASolution, Record, Status
@@ -424,3 +425,62 @@ def test_a_gap_with_one_more_eigenvalue_in_it_is_narrowed() -> None:
     assert found.certified
     assert 0.1 < found.surely < 0.3
     assert 1e-4 / 0.3 <= found.sine <= 1e-3
+
+
+STARTS = {  # of k = 2 pairs, for a pencil of size 8
+    "zeros": np.zeros((8, 20)),
+    "one zero": np.zeros((8, 1)),
+    "no columns": np.zeros((8, 0)),
+    "copies": np.ones((8, 20)),
+    "copies of an eigenvector": np.eye(8)[:, [7] * 20],
+    "more than the size": np.eye(8, 40),
+}
+
+
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("solver", [solvers.CG(), solvers.GD()], ids=["CG", "GD"])
+def test_a_start_that_holds_too_little_is_filled_up(start: str, solver: object) -> None:
+    method = Davidson(solver=solver, start=STARTS[start])
+    found = top_k(np.diag(np.arange(1.0, 9.0)), k=2, method=method)
+    np.testing.assert_allclose(found.values, [8.0, 7.0])
+    assert found.converged
+
+
+@pytest.mark.parametrize("blank", ["both", "Y", "a problem of size one"])
+def test_a_start_of_views_that_holds_nothing_is_filled_up(blank: str) -> None:
+    rng = RNG(0)
+    X, Y = rng.standard_normal((60, 6)), rng.standard_normal((60, 5))
+    if blank == "a problem of size one":
+        X, Y = X[:, :1], Y[:, :1]
+    x, y = X.shape[1], Y.shape[1]
+    start = (np.eye(x, 9) * (blank == "Y"), np.zeros((y, 9)))
+    exact, found = (
+        top_k_cca(X, Y, k=min(y, 2), method=method) for method in (Dense(), Davidson(start=start))
+    )
+    np.testing.assert_allclose(found.correlations, exact.correlations)
+
+
+@pytest.mark.parametrize("which", ["LM", "LA", "SA"])
+@pytest.mark.parametrize("d", [1, 2, 3, 5])
+@pytest.mark.parametrize("entry", [0.0, 1.0, -1.0, 1e-12])
+def test_smallest_problems(which: str, d: int, entry: float) -> None:
+    for k in range(1, d + 1):
+        found = top_k(entry * np.eye(d), k=k, which=which, method=Davidson())
+        np.testing.assert_allclose(found.values, entry)
+        assert found.vectors.shape == (d, k)
+
+
+@pytest.mark.parametrize("method", [None, Davidson(), Dense(), FewRows()], ids=str)
+def test_a_wide_view_without_variance_is_refused_by_its_rank(method: object) -> None:
+    Y = sparse.random_array((40, 2100), density=0.01, format="csr", rng=RNG(0))
+    with pytest.raises(ValueError, match=r"k=1 is more than the numerical rank 0 of X"):
+        top_k_cca(0 * Y, Y, k=1, method=method)
+
+
+def test_dense_does_not_return_fewer_pairs_than_the_rank_has() -> None:
+    rng = RNG(0)
+    Y = rng.standard_normal((40, 3))
+    X = np.outer(rng.standard_normal(40), np.ones(2100))
+    message = r"k=2 is more than the smaller numerical rank of X and Y, 1: ask for fewer pairs"
+    with pytest.warns(RankDeficiencyWarning), pytest.raises(ValueError, match=message):
+        top_k_cca(X, Y, k=2, method=Dense())

@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
+from genelin import Davidson, Dense, GenELinK, Lanczos, plan_top_k, solvers, top_k
 from genelin.operators import (
     BlockDiagonal,
     Counter,
@@ -360,3 +361,82 @@ def test_moments_of_dense_views_do_not_cancel(monkeypatch, offset, misleading, c
     assert_allclose(own, (Z.T @ Z / n).astype(float), atol=1e-14 * size**2)
     assert_allclose(between, (Z.T @ W / n).astype(float), atol=1e-13 * size)
     assert_allclose(problem.X.mean, X.mean(axis=0), rtol=1e-12, atol=1e-12)
+
+
+# --- What is formed once -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def formings(monkeypatch):
+    """Every time that a covariance is formed from its rows."""
+    seen, formed = [], Gram.formed
+
+    def noted(self):
+        if self._moment is None:
+            seen.append(self)
+        return formed(self)
+
+    monkeypatch.setattr(Gram, "formed", noted)
+    return seen
+
+
+METHODS = [None, Dense(), Davidson(), Lanczos(), GenELinK(solver=solvers.Direct())]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_a_covariance_is_formed_once(formings, method, kind):
+    rng = np.random.default_rng(0)
+    A, B = (Gram(kind(rng.standard_normal((400, 30))), reg=0.1, center=True) for _ in "AB")
+    found = top_k(A, B, k=2, method=method)
+    assert len(formings) == 2
+    assert found.cost.passes >= 1.0
+    plan_top_k(A, B, k=2)
+    again = top_k(A, B, k=2, method=method)
+    assert len(formings) == 2
+    np.testing.assert_array_equal(again.values, found.values)
+    exact = top_k(A @ np.eye(30), B @ np.eye(30), k=2)
+    np.testing.assert_allclose(found.values, exact.values)
+
+
+def test_copies_of_a_covariance_keep_nothing_that_is_not_theirs():
+    rng = np.random.default_rng(0)
+    gram = Gram(sparse.csr_array(rng.standard_normal((40, 6))), reg=0.1)
+    whole, factor = gram.entries(), gram.factor()
+    assert gram.entries() is whole
+    assert gram.factor() is factor
+    for twin in (gram.on_rows(np.arange(20)), gram.lowered(), gram.formed()):
+        np.testing.assert_allclose(twin.entries().dense(), twin @ np.eye(6), atol=1e-6)
+        assert twin.factor() is not factor
+    part = gram.on_rows(np.arange(20))
+    assert np.abs(part.entries().dense() - whole.dense()).max() > 0.01
+
+
+def test_a_meter_counts_the_read_for_entries_once_and_shares_what_is_kept():
+    rng = np.random.default_rng(0)
+    gram, counter = Gram(rng.standard_normal((40, 6)), reg=0.1), Counter(data_size=240)
+    for metered in (Counting(gram, counter), Counting(gram, counter)):
+        assert metered.entries() is gram.entries()
+        assert metered.factor() is gram.factor()
+    assert (counter.passes, counter.flops) == (1.0, 2 * 240 * 6)
+    matrix = as_operator(sparse.csr_array(np.eye(6)))
+    assert Counting(matrix, counter).fill is matrix.fill
+
+
+def test_a_meter_counts_nothing_where_there_are_no_entries():
+    counter = Counter(data_size=1)
+    opaque = as_operator(lambda V: V, shape=(3, 3))
+    assert Counting(opaque, counter).entries() is None
+    assert Counting(opaque, counter).factor() is None
+    assert counter.passes == 0
+
+
+def test_a_sum_keeps_its_own_entries_and_not_those_of_its_terms(formings):
+    rng = np.random.default_rng(0)
+    terms = [Gram(rng.standard_normal((40, 6)), reg=0.1) for _ in range(2)]
+    total = Sum(terms)
+    assert total.forming == 2 * (2 * 240 * 6)
+    assert total.factor() is total.factor()
+    np.testing.assert_allclose(total.entries().dense(), total @ np.eye(6))
+    assert len(formings) == 2
+    assert not any("_entries" in vars(term) for term in terms)

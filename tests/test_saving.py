@@ -14,11 +14,13 @@ from safetensors import safe_open
 from safetensors.numpy import save as save_tensors
 from scipy import sparse
 
-from genelin import CCA, CCALin, Davidson, Dense, solvers
+from genelin import CCA, CCALin, Davidson, Dense, solvers, top_k_cca
+from genelin.baselines import MomentumALS
 from genelin.estimators import streaming
 from genelin.io import load_archive, save_archive, write_atomically
 from genelin.io.archive import _checksum
 from genelin.io.atomic import folder_written_atomically
+from genelin.io.randomness import generator_parts
 
 
 def views(n=80, p=4, q=3, seed=0):
@@ -35,6 +37,10 @@ SETTINGS = {
     "shrinkage": {"shrinkage": 0.5, "center": False},
     "dense": {"method": Dense()},
     "iteration": {"method": Davidson(solver=solvers.CG(preconditioner=solvers.Jacobi()))},
+    "a start": {"method": Davidson(start=(np.eye(4, 2), np.eye(3, 2)))},
+    "a start in one block": {"method": Davidson(start=np.eye(7, 2))},
+    "a solution to start from": {"method": Davidson(start=top_k_cca(*views(), k=2))},
+    "a rival": {"method": MomentumALS(), "tol": 1e-4},
     "the paper": {"method": CCALin(solver=solvers.AGD(), projection="random"), "max_iter": 500},
 }
 
@@ -53,7 +59,7 @@ def test_comes_back_as_it_was(tmp_path, case):
     np.testing.assert_array_equal(cca.predict(X), twin.predict(X))
     assert cca.score(X, Y) == twin.score(X, Y)
     assert list(twin.feature_names_in_) == list("abcd")
-    assert twin.method == cca.method
+    assert repr(twin.method) == repr(cca.method)
     for name in ("status", "cost", "sin_theta_bound"):
         assert getattr(twin.solution_, name) == getattr(cca.solution_, name)
     np.testing.assert_array_equal(twin.solution_.residuals, cca.solution_.residuals)
@@ -69,6 +75,53 @@ def test_comes_back_as_it_was(tmp_path, case):
     np.testing.assert_allclose(
         twin.fit(X, Y).canonical_correlations_, cca.canonical_correlations_, rtol=1e-9
     )
+
+
+PRECONDITIONERS = [
+    solvers.BlockJacobi(size=2),
+    solvers.BlockJacobi(blocks=[range(2), np.array([2])]),
+    solvers.IncompleteCholesky(),
+    solvers.Nystrom(rank=2, rng=5),
+    solvers.Nystrom(rank=2, rng=np.random.default_rng(5)),
+    solvers.SparseCholesky(),
+]
+
+
+@pytest.mark.parametrize("preconditioner", PRECONDITIONERS, ids=lambda p: type(p).__name__)
+def test_preconditioners_come_back(tmp_path, preconditioner):
+    X, Y = views(q=4)
+    method = Davidson(solver=solvers.CG(preconditioner=preconditioner))
+    cca = CCA(2, method=method)
+    try:
+        cca.fit(X, Y)
+    except ValueError:  # one for sparse covariances
+        cca.method = None
+        cca.fit(X, Y).set_params(method=method)
+    cca.save(tmp_path / "m")
+    twin = CCA.load(tmp_path / "m").method.solver.preconditioner
+    assert type(twin) is type(preconditioner)
+    if isinstance(preconditioner, solvers.Nystrom):
+        one, other = (np.random.default_rng(p.rng) for p in (preconditioner, twin))
+        assert twin.rank == preconditioner.rank
+        assert one.bit_generator.state == other.bit_generator.state
+    if isinstance(preconditioner, solvers.BlockJacobi) and preconditioner.blocks:
+        assert [list(block) for block in twin.blocks] == [[0, 1], [2]]
+    if isinstance(preconditioner, solvers.BlockJacobi):
+        assert twin.size == preconditioner.size
+
+
+@pytest.mark.parametrize("kind", ["MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"])
+def test_a_random_state_goes_on_where_it_was(tmp_path, kind):
+    X, Y = views()
+    cca = CCA(1, random_state=np.random.RandomState(getattr(np.random, kind)(3))).fit(X, Y)
+    cca.random_state.standard_normal()  # half of a pair, of which the other half is kept
+    cca.save(tmp_path / "m")
+    twin = CCA.load(tmp_path / "m")
+    for draw in ("standard_normal", "randint"):
+        given = (100,) if draw == "randint" else ()
+        one, other = (getattr(e.random_state, draw)(*given) for e in (cca, twin))
+        assert one == other
+    assert twin._seed() == cca._seed()
 
 
 def test_one_target_stays_flat(tmp_path):
@@ -103,7 +156,7 @@ def test_what_json_cannot_hold_is_refused_before_writing(tmp_path):
     X, Y = views()
     for setting, value in (
         ("method", CCALin(solver=lambda B, b, u0, delta: np.linalg.solve(B @ np.eye(len(b)), b))),
-        ("random_state", np.random.RandomState(0)),
+        ("method", CCALin(reduction=lambda t: 0.1)),
     ):
         cca = CCA(1, **{setting: value}).fit(X, Y)
         with pytest.raises(ValueError, match=rf"{setting}.*cannot be saved.*set_params\({setting}"):
@@ -221,7 +274,34 @@ def put(*keys):
     return change
 
 
+def random_state(**changes):
+    """A setting that holds random numbers, and what a forger makes of it."""
+    parts = generator_parts(np.random.RandomState(0)) | changes.pop("parts", {})
+    parts["state"] = parts["state"] | changes.pop("state", {})
+    parts["state"]["state"] = parts["state"]["state"] | changes
+    return put("settings", "random_state", {"random": parts})
+
+
 HOSTILE = {
+    "random numbers of no kind": random_state(state={"bit_generator": "default_rng"}),
+    "random numbers beyond their array": random_state(pos=625),
+    "random numbers before their array": random_state(pos=-1),
+    "too few random numbers": random_state(key={"uint": [1, 2, 3], "dtype": "uint32"}),
+    "negative random numbers": random_state(key={"uint": [-1] * 624, "dtype": "uint32"}),
+    "a part too many of random numbers": random_state(more=1),
+    "random numbers of another class": random_state(parts={"kind": "object"}),
+    "a generator as random state": random_state(parts={"kind": "Generator"}),
+    "an array that is not there": put("settings", "method", {"array": "settings.method"}),
+    "an array as a method": put("settings", "method", {"array": "spectrum"}),
+    "a schedule as a method": put(
+        "settings",
+        "method",
+        {"class": "TwoPhase", "fields": {"rho": 0.5, "gamma": 1.0, "k": 1, "cos_theta0": 0.5}},
+    ),
+    "a preconditioner as a method": put(
+        "settings", "method", {"class": "Nystrom", "fields": {"rank": 3}}
+    ),
+    "a function of the rivals' module": put("settings", "method", {"class": "als", "fields": {}}),
     "a class of its own": put("settings", "method", {"class": "os.system", "fields": {}}),
     "a builtin": put("settings", "method", {"class": "eval", "fields": {"x": "1"}}),
     "an unknown field": put("settings", "method", {"class": "Dense", "fields": {"x": 1}}),

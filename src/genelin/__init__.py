@@ -11,6 +11,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from genelin.forks import at_fork
+
+at_fork()
+
 # Public name → the module it lives in; each is loaded on first use (PEP 562).
 _HOMES = {
     "CCA": "genelin.estimators.cca",

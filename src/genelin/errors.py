@@ -6,6 +6,7 @@ __all__ = [
     "CheckpointWarning",
     "ConvergenceWarning",
     "DataError",
+    "InternalError",
     "NotPositiveDefiniteError",
     "RankDeficiencyWarning",
     "SolverError",
@@ -46,6 +47,19 @@ class SolverError(RuntimeError):
     Traceback (most recent call last):
         ...
     genelin.errors.SolverError: solver '<lambda>' returned shape (2, 1), expected (3, 1): ...
+    """
+
+
+class InternalError(RuntimeError):
+    """A defect of genelin, and nothing that input could be blamed for: please report it.
+
+    The exception that it comes from is its `__cause__`.
+
+    Examples
+    --------
+    >>> from genelin.errors import InternalError
+    >>> issubclass(InternalError, ValueError)
+    False
     """
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack, lstsq
 
+from genelin.lazily import cached_property
 from genelin.linalg import Which, column_dots, range_basis, unit_diagonal
 from genelin.linalg.columns import EPS, Block, Vector
 from genelin.operators import (
@@ -33,7 +33,14 @@ from genelin.operators.checks import (
 from genelin.operators.chunked import paired
 from genelin.operators.moments import central_moments, own_moment
 
-__all__ = ["Pencil", "TwoView", "check_pencil", "estimated_entries", "worth_forming"]
+__all__ = [
+    "Pencil",
+    "TwoView",
+    "check_pencil",
+    "estimated_entries",
+    "refuse_other_problems",
+    "worth_forming",
+]
 
 SMALL = 2048  # up to here a d×d matrix is formed and factored without a thought
 
@@ -281,6 +288,31 @@ class TwoView:
         return reads / self.data_size, sum(operator.setup_flops for operator, _ in parts)
 
 
+def refuse_other_problems(method: Any, problem: Any) -> None:
+    """Raise if a method says in `solves` that it is for the other kind of problem.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genelin import FewRows
+    >>> refuse_other_problems(FewRows(), Pencil(np.eye(2)))
+    Traceback (most recent call last):
+        ...
+    TypeError: method=FewRows() solves two data sets: for a pencil A v = λ B v ...
+    """
+    name, solves = type(method).__name__, getattr(method, "solves", None)
+    if solves is Pencil and isinstance(problem, TwoView):
+        raise TypeError(
+            f"method={name}() solves pencils A v = λ B v: for two data sets leave method out, or "
+            "use Davidson(), Dense() or CCALin()"
+        )
+    if solves is TwoView and isinstance(problem, Pencil):
+        raise TypeError(
+            f"method={name}() solves two data sets: for a pencil A v = λ B v leave method out, or "
+            "use Davidson(), Dense() or GenELinK()"
+        )
+
+
 def _matching(X: Any, Y: Any) -> tuple[Rows, Rows]:
     """The rows of both views, which are the same observations with the same weights."""
     x, y = paired(as_rows(X, "X"), as_rows(Y, "Y"))
@@ -438,11 +470,14 @@ def _deficiency(name: str, rows: Rows, gram: Gram, center: bool) -> Deficiency |
 
 
 def _numerical_rank(rows: Rows, gram: Gram, center: bool) -> int | None:
-    """Rank by pivoted Cholesky of the scaled covariance; None where d is too large for that."""
-    if rows.d > SMALL:
-        most = rows.counted - bool(center)
-        return None if most >= rows.d else most
+    """Rank by pivoted Cholesky of the scaled covariance.
+
+    Where d is too large for that, the least of what bounds it; None if nothing does.
+    """
     alive = gram.diagonal() > 0
+    if rows.d > SMALL:
+        most = min(rows.counted - bool(center), int(np.count_nonzero(alive)))
+        return None if most >= rows.d else most
     if not alive.any():
         return 0
     scaled, _ = unit_diagonal(gram.entries().dense()[np.ix_(alive, alive)])

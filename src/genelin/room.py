@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,9 +27,17 @@ class _Shelf:
         self._free: list[Any] = []
         self._most = most
         self._lock, self._open = threading.RLock(), True  # a loan may end at any allocation
+        self._process = os.getpid()
+
+    @property
+    def _of_parent(self) -> bool:
+        """Whether this is the child of a fork, where a thread that is gone may have the lock."""
+        return self._process != os.getpid()
 
     def take(self, size: int) -> Any:
         """The smallest buffer that is large enough and not twice as large, or a new one."""
+        if self._of_parent:
+            return np.empty(size, np.uint8)
         with self._lock:
             fit = [buffer for buffer in self._free if size <= len(buffer) <= 2 * size]
             if not fit:
@@ -39,6 +48,8 @@ class _Shelf:
 
     def give(self, buffer: Any) -> None:
         """Keep a buffer for later."""
+        if self._of_parent:
+            return
         with self._lock:
             kept = sum(map(len, self._free)) + len(buffer)
             if self._open and kept <= self._most:
@@ -46,6 +57,8 @@ class _Shelf:
 
     def close(self) -> None:
         """Let go of everything, and of what is still to come back."""
+        if self._of_parent:
+            return
         with self._lock:
             self._free, self._open = [], False
 

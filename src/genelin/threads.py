@@ -11,10 +11,13 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
+from genelin.forks import kept_whole
+
 __all__ = [
     "at_most",
     "blas_for",
     "blas_threads",
+    "cores",
     "equal",
     "in_threads",
     "kernel_limit",
@@ -24,8 +27,8 @@ __all__ = [
 SHORT = 800  # size of matrices up to which threads of BLAS wait longer than they help
 
 _here = threading.local()  # `limit` of kernels that this thread calls
-_lock = threading.Lock()
-_limits: list[int] = []  # of BLAS, by all who work under one at the moment
+_lock = threading.RLock()
+_limits: list[tuple[int, int]] = []  # of BLAS, and the threads that work under one at the moment
 _before: list[int] = []  # threads of every BLAS before the first of them
 
 
@@ -36,9 +39,14 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
-@cache
 def _blas() -> list[Any]:
     """Every BLAS of this process."""
+    with _lock:  # of what is imported and found here, a fork must leave nothing half done
+        return _libraries()
+
+
+@cache
+def _libraries() -> list[Any]:
     return list(_controller().select(user_api="blas").lib_controllers)
 
 
@@ -78,24 +86,57 @@ def _blas_at_most(count: int) -> Iterator[None]:
     with _lock:
         if not _limits:
             _before[:] = [library.num_threads for library in libraries]
-        _limits.append(count)
+        mine = (threading.get_ident(), count)
+        _limits.append(mine)
         _hold(libraries)
     try:
         yield
     finally:
         with _lock:
-            _limits.remove(count)
+            _limits.remove(mine)
             _hold(libraries)
 
 
 def _hold(libraries: list[Any]) -> None:
-    """Give every BLAS the threads that it had, or fewer where there are limits."""
+    """Give every BLAS the threads that it had, or fewer where there are limits.
+
+    threadpoolctl obeys one thread only, the first, unless that is cleared.
+    """
     for library, threads in zip(libraries, _before, strict=True):
-        library.set_num_threads(min([threads, *_limits]))
+        clear = getattr(library, "clear_controlling_thread", None)
+        if clear is not None:
+            clear(force=True)
+        library.set_num_threads(min([threads, *(count for _, count in _limits)]))
+        if clear is not None:
+            clear(force=True)
+
+
+def _leave_limits() -> None:
+    """In the child of a fork: the limits of threads that are not there end."""
+    left = [limit for limit in _limits if limit[0] == threading.get_ident()]
+    if len(left) < len(_limits):
+        _limits[:] = left
+        _hold(_libraries())
+
+
+kept_whole(_lock, _leave_limits)
+
+
+def cores() -> int:
+    """Cores that this thread may run on.
+
+    Examples
+    --------
+    >>> 1 <= cores() <= os.cpu_count()
+    True
+    """
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def blas_threads() -> int:
-    """Threads that BLAS may use here.
+    """Threads that BLAS may use here: no more than there are cores for this thread.
 
     Examples
     --------
@@ -103,8 +144,8 @@ def blas_threads() -> int:
     ...     blas_threads()
     1
     """
-    pools = _controller().select(user_api="blas").info()
-    return kernel_limit(max((int(pool["num_threads"]) for pool in pools), default=1))
+    count = max((int(library.num_threads) for library in _blas()), default=1)
+    return kernel_limit(min(count, cores()))
 
 
 def in_threads(work: Callable[..., Any], parts: Iterable[Any]) -> list[Any]:
@@ -138,7 +179,8 @@ class _Pool:
         self._executor = ThreadPoolExecutor(
             os.cpu_count(), thread_name_prefix="genelin", initializer=self._arrive
         )
-        self._core, self._placed = _core_here(), (-1, 0)
+        self._core: Callable[[], int] | None = _core_here()
+        self._placed: tuple[int, int, set[int]] = (-1, 0, set())
 
     def _arrive(self) -> None:
         self._ids.append(threading.get_native_id())
@@ -149,13 +191,19 @@ class _Pool:
         return [self._executor.submit(work, *part) for part in parts]
 
     def _leave_core(self) -> None:
-        """Let threads run on any core but that of the caller."""
-        if self._core is None or (here := (self._core(), len(self._ids))) == self._placed:
+        """Let threads run on the cores of the caller but the one that it is on, if it has others.
+
+        Those can change from call to call, as a process is moved to fewer cores or to more.
+        """
+        if self._core is None:
             return
-        others = os.sched_getaffinity(0) - {here[0]}
+        here = self._core(), len(self._ids), os.sched_getaffinity(0)
+        if here == self._placed:
+            return
+        allowed = here[2] - {here[0]} or here[2]
         try:
-            for thread in self._ids[: here[1]] if others else []:
-                os.sched_setaffinity(thread, others)
+            for thread in self._ids[: here[1]]:
+                os.sched_setaffinity(thread, allowed)
         except OSError:  # not allowed here
             self._core = None
         self._placed = here

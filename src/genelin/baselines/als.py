@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import svdvals
@@ -49,6 +49,8 @@ class MomentumALS:
     True
     """
 
+    solves: ClassVar = TwoView
+
     solver: Any = CG()  # noqa: RUF009 - frozen
     reduction: float = 1e-2
     momentum: float | None = None
@@ -77,7 +79,7 @@ class MomentumALS:
         journal: Journal = UNKEPT,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs."""
-        rng, ground = np.random.default_rng(rng), Ground(problem, "MomentumALS")
+        rng, ground = np.random.default_rng(rng), Ground(problem, self)
         m = min(k + self.guards, *problem.splits)
         run = Run(ground, k, tol, callback, self.iterations, self.max_iter, journal)
         solver = as_solver(self.solver)

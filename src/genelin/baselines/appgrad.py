@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,8 @@ class AppGrad:
     True
     """
 
+    solves: ClassVar = TwoView
+
     step: float | tuple[float, float] | None = None
     iterations: int | None = None
     max_iter: int = 20_000
@@ -66,7 +68,7 @@ class AppGrad:
         journal: Journal = UNKEPT,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs."""
-        rng, ground = np.random.default_rng(rng), Ground(problem, "AppGrad")
+        rng, ground = np.random.default_rng(rng), Ground(problem, self)
         etas = _steps(ground, self.step, 0.0)
         run = Run(ground, k, tol, callback, self.iterations, self.max_iter, journal)
         x, y = _sides(ground, (ground.S_x, ground.S_y), k, rng)
@@ -118,6 +120,8 @@ class StochasticAppGrad:
     True
     """
 
+    solves: ClassVar = TwoView
+
     batch: int | None = None
     epochs: float = 10.0
     step: float | tuple[float, float] | None = None
@@ -143,7 +147,7 @@ class StochasticAppGrad:
         journal: Journal = UNKEPT,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs."""
-        rng, ground = np.random.default_rng(rng), Ground(problem, "StochasticAppGrad")
+        rng, ground = np.random.default_rng(rng), Ground(problem, self)
         n, batch = problem.X.n, 20 * k if self.batch is None else self.batch
         if batch < k:
             raise ValueError(

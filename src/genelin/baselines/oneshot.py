@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import eigh, qr, svd
@@ -50,6 +50,8 @@ class NWCCA:
     'one-shot estimate'
     """
 
+    solves: ClassVar = TwoView
+
     def __call__(
         self,
         problem: TwoView,
@@ -59,7 +61,7 @@ class NWCCA:
         callback: Callback | None = None,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs."""
-        rng, ground = np.random.default_rng(rng), Ground(problem, "NWCCA")
+        rng, ground = np.random.default_rng(rng), Ground(problem, self)
         U, V = _top_singular(ground, ground.S_xy, k, rng)
         return ground.one_shot(ground.pairs(U, V, k), tol, rng, callback)
 
@@ -82,6 +84,8 @@ class DWCCA:
     (True, [0.9709])
     """
 
+    solves: ClassVar = TwoView
+
     def __call__(
         self,
         problem: TwoView,
@@ -91,7 +95,7 @@ class DWCCA:
         callback: Callback | None = None,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs."""
-        rng, ground = np.random.default_rng(rng), Ground(problem, "DWCCA")
+        rng, ground = np.random.default_rng(rng), Ground(problem, self)
         x_root, y_root = (_inverse_root(S.diagonal()) for S in (problem.S_x, problem.S_y))
         U, V = _top_singular(ground, ground.S_xy, k, rng, x_root, y_root)
         pairs = ground.pairs(x_root[:, None] * U, y_root[:, None] * V, k)
@@ -118,6 +122,8 @@ class PCACCA:
     True
     """
 
+    solves: ClassVar = TwoView
+
     components: int | None = None
 
     def __post_init__(self) -> None:
@@ -133,7 +139,7 @@ class PCACCA:
         callback: Callback | None = None,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs."""
-        rng, ground = np.random.default_rng(rng), Ground(problem, "PCACCA")
+        rng, ground = np.random.default_rng(rng), Ground(problem, self)
         wanted = 10 * k if self.components is None else self.components
         if wanted < k:
             raise ValueError(f"components={wanted} must be at least k={k}")
@@ -163,6 +169,8 @@ class RandomizedCCA:
     True
     """
 
+    solves: ClassVar = TwoView
+
     oversample: int = 100
     power: int = 1
 
@@ -180,7 +188,7 @@ class RandomizedCCA:
         callback: Callback | None = None,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs."""
-        rng, ground = np.random.default_rng(rng), Ground(problem, "RandomizedCCA")
+        rng, ground = np.random.default_rng(rng), Ground(problem, self)
         m = min(k + self.oversample, *problem.splits)
         Q = rng.standard_normal((ground.d, m))
         for _ in range(self.power):

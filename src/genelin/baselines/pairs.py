@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,11 @@ from genelin.eigen.ccalin import canonical_solution, mirrored
 from genelin.eigen.iteration import Callback, Meter, guarded
 from genelin.eigen.referee import Referee
 from genelin.io.checkpoint import UNKEPT, Journal, State
+from genelin.lazily import cached_property
 from genelin.linalg import column_dots, orthonormalise
 from genelin.linalg.columns import Block, Vector
 from genelin.operators import BlockDiagonal, Counting, OffDiagonal, Operator
-from genelin.problems import Pencil, TwoView
+from genelin.problems import Pencil, TwoView, refuse_other_problems
 from genelin.results import CCASolution, Record, Status, Trace
 from genelin.solvers import CG, check_count
 
@@ -62,9 +62,8 @@ class Ground:
     Views of deficient rank are taken as they are: spans never leave the range of S.
     """
 
-    def __init__(self, problem: TwoView, method: str) -> None:
-        if not isinstance(problem, TwoView):
-            raise TypeError(f"{method} solves two data sets: use GenELinK for a pencil A v = λ B v")
+    def __init__(self, problem: TwoView, method: Any) -> None:
+        refuse_other_problems(method, problem)
         self.problem = problem
         self.meter = Meter(problem.data_size, problem.setup)
         counter = self.meter.counter

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from genelin.cli.endings import BadInputError, Code
-from genelin.cli.options import SOLVERS, force, json_flag, method_of
+from genelin.cli.options import SOLVERS, MethodChoice, force, json_flag, method_of
 
 if TYPE_CHECKING:
     from genelin.cli.outputs import RunFolder
@@ -38,7 +38,7 @@ FILES = ("eigen.npz", "trace.jsonl", "run.json")
 )
 @click.option(
     "--method",
-    type=click.Choice(["auto", "dense", "davidson", "genelin", "genelink"]),
+    type=MethodChoice(["auto", "dense", "davidson", "genelin", "genelink"]),
     default="auto",
     show_default=True,
     help="How to solve; auto takes the cheapest way.",

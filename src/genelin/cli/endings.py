@@ -31,7 +31,7 @@ MEANINGS = {
     Code.NOT_CONVERGED: "an answer was found and written, but it missed the tolerance",
     Code.BAD_INPUT: "bad input, a bad option or no place for the output; nothing was written",
     Code.NOT_INSTALLED: "an optional part is not installed",
-    Code.BUG: "a mistake of genelin itself",
+    Code.BUG: "internal error",
     Code.INTERRUPTED: "interrupted (Ctrl-C)",
 }
 
@@ -88,14 +88,18 @@ def _explained(error: BaseException) -> tuple[Code, str]:
             "the data do not fit in memory: turn them into a folder with `genelin convert`, and "
             "give that folder instead"
         )
-    if isinstance(error, BadInputError | ValueError | TypeError):
-        return Code.BAD_INPUT, str(error)
-    from genelin.errors import SolverError
+    from genelin.defects import is_defect
+    from genelin.errors import InternalError, SolverError
 
+    if isinstance(error, BadInputError | ValueError | TypeError) and not is_defect(error):
+        return Code.BAD_INPUT, str(error)
     if isinstance(error, SolverError):
         return Code.NOT_CONVERGED, str(error)
+    if isinstance(error, InternalError) and error.__cause__ is not None:
+        error = error.__cause__
     return Code.BUG, (
-        f"a mistake of genelin: {type(error).__name__}: {error} (GENELIN_TRACEBACK=1 shows where)"
+        f"internal error; please report it: {type(error).__name__}: {error} "
+        "(GENELIN_TRACEBACK=1 shows where)"
     )
 
 

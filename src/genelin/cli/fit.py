@@ -14,6 +14,7 @@ import click
 from genelin.cli.endings import BadInputError, Code
 from genelin.cli.options import (
     SOLVERS,
+    MethodChoice,
     force,
     json_flag,
     method_of,
@@ -71,7 +72,7 @@ class Wishes:
 @click.option("--max-iter", type=click.IntRange(min=1), help="Most outer iterations.")
 @click.option(
     "--method",
-    type=click.Choice(["auto", "dense", "davidson", "ccalin"]),
+    type=MethodChoice(["auto", "dense", "davidson", "ccalin"]),
     default="auto",
     show_default=True,
     help="How to solve; auto takes the cheapest way.",

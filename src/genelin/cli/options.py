@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 __all__ = [
+    "MethodChoice",
     "Numbers",
     "force",
     "json_flag",
@@ -39,6 +40,22 @@ class Numbers(click.ParamType):  # type: ignore[type-arg]
         if len(parts) not in (1, 2):
             self.fail(f"{value!r} is not a number, nor two with a comma between them", param, ctx)
         return parts[0] if len(parts) == 1 else (parts[0], parts[1])
+
+
+class MethodChoice(click.Choice):  # type: ignore[type-arg]
+    """Methods of a command; one for the other kind of problem is told from a name that is wrong."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """One of the choices."""
+        if value in METHODS and value not in self.choices:
+            solves, command = ("two data sets", "cca") if value == "ccalin" else ("pencils", "eig")
+            self.fail(
+                f"{value} solves {solves}, as `genelin {command}` does: use one of "
+                f"{', '.join(self.choices)}",
+                param,
+                ctx,
+            )
+        return super().convert(value, param, ctx)
 
 
 def _stacked(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:

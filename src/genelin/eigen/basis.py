@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from scipy.linalg import qr, svd
 
+from genelin.lazily import cached_property
 from genelin.linalg import column_dots, orthonormalise, rayleigh_ritz
 from genelin.linalg.columns import Block, Vector
 from genelin.linalg.tall import by_rows, tall_times

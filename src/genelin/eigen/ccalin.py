@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from scipy.linalg import svd
@@ -15,7 +15,7 @@ from genelin.io.checkpoint import UNKEPT, Journal
 from genelin.linalg import column_dots, orthonormalise
 from genelin.linalg.columns import Block, Vector
 from genelin.operators import Operator
-from genelin.problems import Pencil, TwoView
+from genelin.problems import Pencil, TwoView, refuse_other_problems
 from genelin.results import CCASolution, Status, Trace
 
 __all__ = ["CCALin", "canonical_solution", "halves", "mirrored"]
@@ -46,6 +46,8 @@ class CCALin(Iteration):
     [1.0]
     """
 
+    solves: ClassVar = TwoView
+
     projection: Literal["ritz", "random"] = "ritz"
 
     def __post_init__(self) -> None:
@@ -63,8 +65,7 @@ class CCALin(Iteration):
         journal: Journal = UNKEPT,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs."""
-        if isinstance(problem, Pencil):
-            raise TypeError("CCALin solves two data sets: use GenELinK for a pencil A v = λ B v")
+        refuse_other_problems(self, problem)
         rng = np.random.default_rng(rng)
         meter = Meter(problem.data_size, problem.setup)
         pencil = meter.metered(problem.pencil)

@@ -263,7 +263,7 @@ class _Run:
     def _iterate(self, Z: Block | None) -> Outcome:
         """With directions to begin with, or None in the middle of an iteration, before a solve."""
         while True:
-            grown = 0 if Z is None else self.space.expand(Z)
+            grown = 0 if Z is None else self._expanded(Z)
             basis, T, estimates = self._best()
             reason = None if Z is None else self._verdict(basis, estimates, grown)
             if reason is Status.MAX_ITERATIONS and self._spent:
@@ -284,6 +284,13 @@ class _Run:
                     self.space.restart(min(self.settings.keep * self.width, self.space.size))
                 if full or reason is not None or T is not None:  # else it was kept before the solve
                     self.journal.keep(self._state(basis, Z))
+
+    def _expanded(self, Z: Block) -> int:
+        """Add directions, and random ones where these leave room for k pairs; how many were new."""
+        grown = self.space.expand(Z)
+        if self.space.pairs < self.k:
+            grown += self.space.expand(self._random(self.width))
+        return grown
 
     def _best(self) -> tuple[RitzBasis, Block | None, Vector]:
         """The best pairs of the space, B⁻¹R where it is known, and estimates of the residuals."""
@@ -353,10 +360,13 @@ class _Run:
     def _start(self, given: Any) -> Block:
         """Random columns, beside what a previous solution has to offer."""
         known = start_vectors(given, self.pencil)
-        Z = start_block(self.pencil, max(self.width - known.shape[1], 1), self.rng)
-        if self.semidefinite:
-            Z = within_range(self.pencil, Z)
+        Z = self._random(max(self.width - known.shape[1], 1))
         return np.hstack([known, Z])[:, : max(self.space.most, 1)]
+
+    def _random(self, columns: int) -> Block:
+        """Random columns in the range of B."""
+        Z = start_block(self.pencil, columns, self.rng)
+        return within_range(self.pencil, Z) if self.semidefinite else Z
 
     def _estimated(self, R: Block) -> tuple[Block | None, Vector]:
         """Estimates of the residuals in the B⁻¹-norm, and B⁻¹R where only a solve can tell them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from genelin.linalg import column_norms
 from genelin.linalg.columns import EPS, Block, Vector
 from genelin.operators import Gram
 from genelin.operators.row_space import RowSpace
-from genelin.problems import SMALL, TwoView
+from genelin.problems import SMALL, TwoView, refuse_other_problems
 from genelin.results import CCASolution
 from genelin.threads import blas_for
 
@@ -46,6 +46,8 @@ class FewRows:
     True
     """
 
+    solves: ClassVar = TwoView
+
     def __call__(
         self,
         problem: TwoView,
@@ -56,6 +58,7 @@ class FewRows:
         journal: Journal = UNKEPT,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs; there is nothing to call back."""
+        refuse_other_problems(self, problem)
         if not (problem.X.at_hand and problem.Y.at_hand):
             raise ValueError("FewRows needs X and Y in memory: use method=None or Davidson()")
         meter = Meter(problem.data_size)

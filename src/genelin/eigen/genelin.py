@@ -10,7 +10,7 @@ from genelin.eigen.genelink import GenELinK
 from genelin.eigen.iteration import Callback
 from genelin.io.checkpoint import UNKEPT, Journal
 from genelin.linalg.columns import Block
-from genelin.problems import Pencil
+from genelin.problems import Pencil, refuse_other_problems
 from genelin.results import EigenSolution
 
 __all__ = ["GenELin"]
@@ -45,6 +45,7 @@ class GenELin(GenELinK):
         journal: Journal = UNKEPT,
     ) -> EigenSolution:
         """Solve `problem` for its top pair."""
+        refuse_other_problems(self, problem)
         if k != 1:
             raise ValueError(f"GenELin finds one eigenvector, got k={k}: use GenELinK for more")
         return super().__call__(problem, k, tol, rng, callback, journal)

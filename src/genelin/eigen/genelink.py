@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from genelin.io.checkpoint import UNKEPT, Journal
 from genelin.linalg.columns import Block, Vector
 from genelin.linalg.tall import by_rows
 from genelin.operators import Shifted
-from genelin.problems import Pencil, TwoView
+from genelin.problems import Pencil, refuse_other_problems
 from genelin.results import EigenSolution, Status
 
 __all__ = ["GenELinK", "fix_signs"]
@@ -39,6 +40,8 @@ class GenELinK(Iteration):
     [6.0, -4.0]
     """
 
+    solves: ClassVar = Pencil
+
     def __call__(
         self,
         problem: Pencil,
@@ -49,10 +52,7 @@ class GenELinK(Iteration):
         journal: Journal = UNKEPT,
     ) -> EigenSolution:
         """Solve `problem` for k pairs."""
-        if isinstance(problem, TwoView):
-            raise TypeError(
-                f"{type(self).__name__} solves pencils A v = λ B v: use CCALin for two data sets"
-            )
+        refuse_other_problems(self, problem)
         rng = np.random.default_rng(rng)
         meter = Meter(problem.data_size)
         pencil = meter.metered(problem)

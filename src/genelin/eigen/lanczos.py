@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from inspect import signature
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from genelin.io.checkpoint import UNKEPT, Journal, State, restore
 from genelin.linalg import SparseFactor, column_dots, column_norms
 from genelin.linalg.columns import Block, Vector
 from genelin.linalg.tall import tall_dot, tall_times
-from genelin.problems import Pencil
+from genelin.problems import Pencil, refuse_other_problems
 from genelin.results import EigenSolution, Record, Status, Trace
 from genelin.room import memory_used_again
 from genelin.solvers import check_count
@@ -70,6 +70,8 @@ class Lanczos:
     ([1.0, 0.5, 0.333333], True)
     """
 
+    solves: ClassVar = Pencil
+
     columns: int = 4
     room: int | None = None
     max_steps: int | None = None
@@ -80,6 +82,10 @@ class Lanczos:
         for name in ("room", "max_steps"):
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name))
+        if not callable(self.further) or getattr(self.further, "solves", Pencil) is not Pencil:
+            raise TypeError(
+                f"further={self.further!r} must be a method for pencils, such as Davidson()"
+            )
 
     def __call__(
         self,
@@ -91,6 +97,7 @@ class Lanczos:
         journal: Journal = UNKEPT,
     ) -> EigenSolution:
         """Solve `problem` for k pairs."""
+        refuse_other_problems(self, problem)
         rng, meter = np.random.default_rng(rng), Meter(problem.data_size)
         further, left = self.further, journal.recall()
         if self._fits(k, problem.d) and (left is None or "F" in left.arrays):

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.linalg import eigh
-from threadpoolctl import threadpool_info
 
 from genelin.linalg import leading_pairs
 from genelin.linalg.factors import factored, foreseen_fill
 from genelin.operators.memory import memory_at_hand
+from genelin.threads import blas_threads
 
 __all__ = ["STOCK", "Profile", "measured", "memory_at_hand", "seconds_of"]
 
@@ -53,15 +53,28 @@ class Profile:
 STOCK = Profile(4e-11, 2e-10, 5e-11, 1.2e-9, 5e-10, 1e-8, 2e-10, 1e-7, 2, 2)
 
 
-@cache
 def measured() -> Profile:
     """The profile of this machine, from half a second of trials; once in a process.
+
+    It is measured anew where there are other numbers of threads than before.
 
     Examples
     --------
     >>> measured().multiply < measured().decompose
     True
     """
+    from genelin.kernels.compiled import threads
+
+    return _profile(threads(), blas_threads())
+
+
+@cache
+def _profile(threads: int, blas_threads: int) -> Profile:
+    return _timed(threads, blas_threads)
+
+
+def _timed(threads: int, blas_threads: int) -> Profile:
+    """By trials with as many threads as there are now."""
     rng = np.random.default_rng(0)
     M, S = rng.standard_normal((2, 768, 768))
     X, V = _rows(rng, n=60_000, d=30_000), rng.standard_normal((30_000, 24)).astype(np.float32)
@@ -75,11 +88,8 @@ def measured() -> Profile:
         form=seconds_of(lambda: X.T @ X) / float(np.square(np.diff(X.indptr)).sum()),
         touch=seconds_of(lambda: np.ones(2**22)) / 2**25,
         factor=seconds_of(lambda: factored(mesh)) / foreseen_fill(mesh).factoring(1.0),
-        threads=_kernel_threads(),
-        blas_threads=max(
-            (lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"),
-            default=1,
-        ),
+        threads=threads,
+        blas_threads=blas_threads,
     )
 
 
@@ -107,12 +117,6 @@ def _product(M: Any, V: Any) -> Any:
     from genelin.kernels import times
 
     return times(M, V)
-
-
-def _kernel_threads() -> int:
-    from genelin.kernels.compiled import threads
-
-    return threads()
 
 
 def seconds_of(work: Callable[[], Any], repeats: int = 3) -> float:

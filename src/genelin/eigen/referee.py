@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from genelin.eigen.basis import ROUNDING, RitzBasis, start_block
 from genelin.eigen.inertia import count_beyond
+from genelin.lazily import cached_property
 from genelin.linalg import (
     Which,
     column_dots,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -20,7 +20,7 @@ from genelin.io.checkpoint import UNKEPT, Journal
 from genelin.linalg import SparseFactor, sparse_factor
 from genelin.linalg.columns import Block, Vector
 from genelin.operators import Operator
-from genelin.problems import Pencil
+from genelin.problems import Pencil, refuse_other_problems
 from genelin.results import EigenSolution, Status
 from genelin.room import memory_used_again
 from genelin.threads import one_blas_thread
@@ -61,6 +61,8 @@ class ShiftInvert:
     ['1.0959e-06', '4.3836e-06']
     """
 
+    solves: ClassVar = Pencil
+
     shift: float | None = None
 
     def __post_init__(self) -> None:
@@ -78,6 +80,7 @@ class ShiftInvert:
         journal: Journal = UNKEPT,
     ) -> EigenSolution:
         """Solve `problem` for k pairs; the callback sees what `Davidson` makes of them."""
+        refuse_other_problems(self, problem)
         rng, meter = np.random.default_rng(rng), Meter(problem.data_size)
 
         def run(method: Davidson) -> EigenSolution:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from genelin.defects import our_work
 from genelin.eigen.cluster import ClusterSpec, DataSpec, described
 from genelin.eigen.cluster_routes import planned_on
 from genelin.eigen.fingerprint import fingerprint, refuse_wrong_answer
@@ -20,7 +21,7 @@ from genelin.eigen.routes import STEPS
 from genelin.errors import ConvergenceWarning, RankDeficiencyWarning
 from genelin.io.checkpoint import Checkpoint, FileJournal
 from genelin.linalg import Which
-from genelin.problems import Pencil, TwoView, check_pencil
+from genelin.problems import Pencil, TwoView, check_pencil, refuse_other_problems
 from genelin.results import CCASolution, EigenSolution
 
 __all__ = ["plan_cca", "plan_top_k", "top_k", "top_k_cca"]
@@ -282,6 +283,7 @@ def _settled(method: Any, problem: Any, k: int) -> tuple[Any, Any, Route | None]
         raise TypeError(
             f"method={method!r} is not an eigen method: pass None, GenELinK(), CCALin() or Dense()"
         )
+    refuse_other_problems(method, problem)
     return problem, method, None
 
 
@@ -306,6 +308,10 @@ class _Run:
 
     def solution(self, checkpoint: Checkpoint | None, resume: bool) -> Any:
         """Solve, or go on with what a checkpoint holds."""
+        with our_work():
+            return self._solution(checkpoint, resume)
+
+    def _solution(self, checkpoint: Checkpoint | None, resume: bool) -> Any:
         given = (self.problem, self.k, self.tol, self.rng, self.callback)
         if checkpoint is None:
             return _checked(self.method(*given))

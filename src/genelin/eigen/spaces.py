@@ -39,6 +39,11 @@ class Space(Protocol):
         ...
 
     @property
+    def pairs(self) -> int:
+        """Pairs that it holds."""
+        ...
+
+    @property
     def most(self) -> int:
         """Dimension that it can have at most."""
         ...
@@ -165,6 +170,11 @@ class SearchSpace:
         """Dimension so far."""
         return self._basis.size
 
+    @property
+    def pairs(self) -> int:
+        """As many as it has dimensions."""
+        return self.size
+
     def expand(self, Z: Block) -> int:
         """Add directions; one product each with A and B."""
         old, added = self.size, self._basis.add(Z)
@@ -229,6 +239,11 @@ class SplitSpace:
     def size(self) -> int:
         """Dimension so far, of the larger basis."""
         return max(self._x.size, self._y.size)
+
+    @property
+    def pairs(self) -> int:
+        """The dimension of the smaller basis."""
+        return min(self._x.size, self._y.size)
 
     def expand(self, Z: Block) -> int:
         """Add the halves of Z, each to its own basis; one product each with A and B."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, svds
@@ -16,7 +16,7 @@ from genelin.io.checkpoint import UNKEPT, Journal
 from genelin.linalg import column_norms
 from genelin.linalg.columns import Vector
 from genelin.operators import Counter
-from genelin.problems import TwoView
+from genelin.problems import TwoView, refuse_other_problems
 from genelin.results import CCASolution
 from genelin.threads import one_blas_thread
 
@@ -41,6 +41,8 @@ class WhitenedSVD:
     [1.0]
     """
 
+    solves: ClassVar = TwoView
+
     def __call__(
         self,
         problem: TwoView,
@@ -51,6 +53,7 @@ class WhitenedSVD:
         journal: Journal = UNKEPT,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs; there is nothing to call back."""
+        refuse_other_problems(self, problem)
         if not is_diagonal(problem):
             raise ValueError(
                 "WhitenedSVD needs rows of X and Y with at most one nonzero each, and "

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +23,15 @@ from genelin.estimators.significance import Spectrum
 from genelin.estimators.streaming import Moments, Reservoir
 from genelin.io import load_archive, save_archive
 from genelin.io.archive import damaged
-from genelin.io.solutions import cost_of, trace_arrays, trace_of
-from genelin.results import CCASolution, Cost, Status
+from genelin.io.randomness import generator_of, generator_parts
+from genelin.io.solutions import (
+    cost_of,
+    solution_of,
+    solution_parts,
+    trace_arrays,
+    trace_of,
+)
+from genelin.results import CCASolution, Cost, EigenSolution, Status
 
 __all__ = ["load", "save"]
 
@@ -55,8 +64,7 @@ KINDS = {  # of settings that the estimator looks at only when it fits
     "reg": int | float,
     "shrinkage": int | float | None,
     "tol": int | float,
-    "random_state": int | None,
-    "method": CCALin | Davidson | Dense | FewRows | WhitenedSVD | None,
+    "random_state": int | np.random.RandomState | None,
 }
 OF_RUNS = {"checkpoint": None, "resume": False}  # settings that are not about the model
 
@@ -64,16 +72,18 @@ SETTINGS: dict[str, type[Any]] = {  # what `method` may be made of
     setting.__name__: setting
     for setting in (CCALin, Davidson, Dense, FewRows, TwoPhase, WhitenedSVD)
     + (solvers.AGD, solvers.ASVRG, solvers.CG, solvers.Direct, solvers.GD, solvers.Jacobi)
+    + (solvers.BlockJacobi, solvers.IncompleteCholesky, solvers.Nystrom, solvers.SparseCholesky)
     + (solvers.MinibatchAGD, solvers.SVRG)
 }
+RIVALS = "genelin.baselines"  # whose methods can be settings too; they are not imported by others
+RANDOM = np.random.Generator | np.random.RandomState
 
 
 def save(cca: Any, path: str | Path) -> None:
     """Write a fitted estimator."""
-    settings = {
-        name: _plain(value, name) for name, value in (cca.get_params(deep=False) | OF_RUNS).items()
-    }
-    arrays = {name: getattr(cca, name) for name in SHAPES}
+    parameters, arrays = cca.get_params(deep=False) | OF_RUNS, dict[str, Any]()
+    settings = {name: _plain(value, name, arrays) for name, value in parameters.items()}
+    arrays |= {name: getattr(cca, name) for name in SHAPES}
     arrays |= {f"solution.{name}": getattr(cca.solution_, name) for name in OF_SOLUTION}
     arrays |= trace_arrays(cca.solution_.trace)
     arrays["spectrum"] = cca._spectrum.correlations
@@ -110,9 +120,11 @@ def load(cls: Callable[..., Any], path: str | Path) -> Any:
 
 
 def _restored(cls: Callable[..., Any], header: Any, arrays: dict[str, Any]) -> Any:
-    settings = {name: _object(value) for name, value in header["settings"].items()}
+    settings = {name: _object(value, arrays) for name, value in header["settings"].items()}
     cca = cls(**settings)
     cca._check_parameters()
+    if settings["method"] is not None and not _is_method(settings["method"]):
+        raise TypeError(f"method is {settings['method']!r:.40}")
     for name, kinds in KINDS.items():
         parts = settings[name] if isinstance(settings[name], tuple) else (settings[name],)
         if len(parts) not in (1, 2) or not all(isinstance(part, kinds) for part in parts):
@@ -161,37 +173,84 @@ def _solution(header: Any, arrays: dict[str, Any], sizes: dict[str, int]) -> CCA
 # --- Settings ----------------------------------------------------------------------------------
 
 
-def _plain(value: Any, name: str) -> Any:
-    """A setting in JSON: numbers, text, lists, and genelin's own methods and solvers."""
+def _plain(value: Any, name: str, arrays: dict[str, Any]) -> Any:
+    """A setting in JSON: numbers, text, lists, and genelin's own methods and solvers.
+
+    Arrays of methods, such as those to begin with, go to `arrays`.
+    """
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if isinstance(value, list | tuple | np.ndarray):
-        return [_plain(part, name) for part in value]
-    if is_dataclass(value) and SETTINGS.get(type(value).__name__) is type(value):
+    if isinstance(value, np.ndarray) and "." in name and value.dtype.kind in "fiub":
+        arrays[f"settings.{name}"] = value
+        return {"array": f"settings.{name}"}
+    if isinstance(value, list | tuple | range | np.ndarray):
+        return [_plain(part, f"{name}.{i}", arrays) for i, part in enumerate(value)]
+    if isinstance(value, RANDOM):
+        return {"random": generator_parts(value)}
+    if isinstance(value, CCASolution | EigenSolution):
+        header, parts = solution_parts(value)
+        arrays |= {f"settings.{name}.{part}": array for part, array in parts.items()}
+        return {"solution": header, "arrays": [f"settings.{name}.", *parts]}
+    if _is_known(type(value)):
         parts = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
         return {
             "class": type(value).__name__,
-            "fields": {part: _plain(content, f"{name}.{part}") for part, content in parts.items()},
+            "fields": {
+                part: _plain(content, f"{name}.{part}", arrays) for part, content in parts.items()
+            },
         }
     raise ValueError(
-        f"{name}={value!r} cannot be saved as JSON: set_params({name.split('.')[0]}=None) first "
-        "(the fitted model stays as it is), or use pickle"
+        f"{name}={value!r} cannot be saved without pickle, as it is not of genelin: "
+        f"set_params({name.split('.')[0]}=None) first (the fitted model stays as it is), or use "
+        "pickle"
     )
 
 
-def _object(value: Any) -> Any:
-    """A setting from JSON; only classes named in `SETTINGS` are made, from plain fields."""
+def _object(value: Any, arrays: dict[str, Any]) -> Any:
+    """A setting from JSON; only known classes are made, from plain fields."""
     if isinstance(value, list):
-        return tuple(_object(part) for part in value)
+        return tuple(_object(part, arrays) for part in value)
     if not isinstance(value, dict):
         return value
-    setting = SETTINGS[value["class"]]
+    if "array" in value:
+        return arrays[value["array"]]
+    if "random" in value:
+        return generator_of(value["random"])
+    if "solution" in value:
+        place, *names = value["arrays"]
+        return solution_of(value["solution"], {name: arrays[place + name] for name in names})
+    setting = _known(value["class"])
     known = {field.name for field in fields(setting) if field.init}
     if strange := set(value["fields"]) - known:
         raise ValueError(f"{value['class']} has no setting {min(strange)[:40]!r}")
-    return setting(**{name: _object(part) for name, part in value["fields"].items()})
+    return setting(**{name: _object(part, arrays) for name, part in value["fields"].items()})
+
+
+def _known(name: str) -> type[Any]:
+    """A class that settings may be made of, by its name; KeyError for others."""
+    if name in SETTINGS:
+        return SETTINGS[name]
+    rivals = importlib.import_module(RIVALS)
+    if name not in rivals.__all__:
+        raise KeyError(name)
+    kind: type[Any] = getattr(rivals, name)
+    return kind
+
+
+def _is_known(kind: type[Any]) -> bool:
+    """Whether settings may be made of a class."""
+    try:
+        return is_dataclass(kind) and _known(kind.__name__) is kind
+    except KeyError:
+        return False
+
+
+def _is_method(value: Any) -> bool:
+    """Whether it is an eigen method that settings may be made of."""
+    known = _is_known(type(value)) and callable(value)
+    return known and "problem" in signature(value).parameters
 
 
 # --- Pieces, each looked at --------------------------------------------------------------------

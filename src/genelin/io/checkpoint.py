@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,12 +14,14 @@ from typing import Any
 import numpy as np
 
 from genelin.errors import CheckpointWarning
+from genelin.interrupts import uninterrupted
 from genelin.io.archive import damaged, load_archive, save_archive
 from genelin.io.damage import said
+from genelin.io.randomness import plain_state, set_state
 from genelin.io.solutions import cost_of, solution_of, solution_parts, trace_arrays, trace_of
 from genelin.results import CCASolution, Cost, EigenSolution, Record, Status, Trace
 
-__all__ = ["UNKEPT", "Checkpoint", "FileJournal", "Journal", "State", "restore", "uninterrupted"]
+__all__ = ["UNKEPT", "Checkpoint", "FileJournal", "Journal", "State", "restore"]
 
 KIND, LAYOUT = "genelin.checkpoint", 1
 FILE = "checkpoint.safetensors"
@@ -180,8 +180,11 @@ class FileJournal(Journal):
 
     def restore_random(self) -> None:
         """Set the random generator to where the earlier run had it, if it is of the same kind."""
-        if self._random["bit_generator"] == type(self._rng.bit_generator).__name__:
-            self._rng.bit_generator.state = _arrays_again(self._random)
+        try:
+            if self._random["bit_generator"] == type(self._rng.bit_generator).__name__:
+                set_state(self._rng.bit_generator, self._random)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise _beyond_use(damaged(self._checkpoint.path, f"{error}")) from error
 
     def keep(self, state: State) -> None:
         """Take note of a state, and write it if the last write was long enough ago."""
@@ -208,7 +211,7 @@ class FileJournal(Journal):
             self._write_state()
             return
         header, arrays = solution_parts(solution)
-        header["random"] = _plain(self._rng.bit_generator.state)
+        header["random"] = plain_state(self._rng.bit_generator.state)
         if self._wrote({"solution": header}, arrays, "the answer"):
             self._fresh = None
 
@@ -234,7 +237,7 @@ class FileJournal(Journal):
         header = {
             "numbers": dict(state.numbers),
             "cost": [cost.passes, cost.applications, cost.flops, cost.seconds],
-            "random": _plain(random),
+            "random": plain_state(random),
         }
         arrays = {f"state.{name}": array for name, array in state.arrays.items()}
         what = f"the state after {state.iterations} outer iterations"
@@ -306,37 +309,6 @@ class FileJournal(Journal):
         self._on_disk = f"the state after {len(trace)} outer iterations"
 
 
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Hold Ctrl-C back until a short piece of work is done.
-
-    Examples
-    --------
-    >>> done, before = [], signal.signal(signal.SIGINT, signal.default_int_handler)
-    >>> try:
-    ...     with uninterrupted():
-    ...         signal.raise_signal(signal.SIGINT)
-    ...         done.append("work")
-    ... except KeyboardInterrupt:
-    ...     done.append("interrupt")
-    >>> done, signal.signal(signal.SIGINT, before) is signal.default_int_handler
-    (['work', 'interrupt'], True)
-    """
-    handler = signal.getsignal(signal.SIGINT)
-    in_main = threading.current_thread() is threading.main_thread()
-    if not in_main or not callable(handler):  # nobody would raise here
-        yield
-        return
-    pressed: list[Any] = []
-    signal.signal(signal.SIGINT, lambda *event: pressed.append(event))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)
-        if pressed:
-            handler(*pressed[0])
-
-
 def _prepare(checkpoint: Checkpoint) -> None:
     """Make the folder, and clear away what a killed process has left half written."""
     try:
@@ -371,7 +343,7 @@ def _check_random(state: Any) -> None:
     kind = getattr(np.random, state["bit_generator"], None)
     if not isinstance(kind, type) or not issubclass(kind, np.random.BitGenerator):
         raise ValueError("its random numbers are of no kind that is known")
-    kind(0).state = _arrays_again(state)
+    set_state(kind(0), state)
 
 
 def restore(target: Any, names: Iterable[str], numbers: Mapping[str, Any]) -> None:
@@ -451,20 +423,3 @@ def _shown(value: Any) -> str:
     if isinstance(value, Mapping):
         return f"({', '.join(f'{number:.6g}' for number in value['numbers'])})"
     return str(value)
-
-
-def _plain(state: Any) -> Any:
-    """The state of a bit generator in JSON."""
-    if isinstance(state, Mapping):
-        return {name: _plain(part) for name, part in state.items()}
-    if isinstance(state, np.ndarray):
-        return {"uint": state.tolist(), "dtype": str(state.dtype)}
-    return state.item() if isinstance(state, np.generic) else state
-
-
-def _arrays_again(state: Any) -> Any:
-    if not isinstance(state, Mapping):
-        return state
-    if set(state) == {"uint", "dtype"}:
-        return np.array(state["uint"], dtype=state["dtype"])
-    return {name: _arrays_again(part) for name, part in state.items()}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from functools import cached_property
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from scipy import sparse
 
 from genelin.errors import DataError
 from genelin.io.numbers import BeyondError, Numbers, reading
+from genelin.lazily import cached_property
 
 __all__ = ["CsrReader", "DenseReader", "MemoryReader", "PieceReader", "Reader", "floating"]
 

@@ -1,29 +1,32 @@
 """Compiled inner loops (Numba) on plain arrays; imported where they are first used."""
 
-from genelin.kernels.panels import (
-    panels_add,
-    panels_dot,
-    panels_gram,
-    panels_rotate,
-    panels_times,
-)
-from genelin.kernels.products import (
-    cross_times,
-    dense_moment,
-    finish,
-    outs_for,
-    pair_times,
-    shifted_times,
-    times,
-)
-from genelin.kernels.steps import dense_steps, sparse_steps
-from genelin.kernels.triangular import (
-    cholesky_solve,
-    incomplete_cholesky,
-    lower_solve,
-    upper_solve,
-)
-from genelin.kernels.updates import advance, dots, shifted_dots, turn
+from genelin.interrupts import uninterrupted
+
+with uninterrupted():  # an import of Numba that was broken off could not be begun again
+    from genelin.kernels.panels import (
+        panels_add,
+        panels_dot,
+        panels_gram,
+        panels_rotate,
+        panels_times,
+    )
+    from genelin.kernels.products import (
+        cross_times,
+        dense_moment,
+        finish,
+        outs_for,
+        pair_times,
+        shifted_times,
+        times,
+    )
+    from genelin.kernels.steps import dense_steps, sparse_steps
+    from genelin.kernels.triangular import (
+        cholesky_solve,
+        incomplete_cholesky,
+        lower_solve,
+        upper_solve,
+    )
+    from genelin.kernels.updates import advance, dots, shifted_dots, turn
 
 __all__ = [
     "advance",

@@ -36,7 +36,8 @@ def _laid(V, into, out, first, last):
 
 def worthwhile(stored: int, k: int) -> int:
     """Threads worth starting for so many products."""
-    return max(1, min(threads(), stored * k // 2**18))
+    most = stored * k // 2**18
+    return min(threads(), most) if most > 1 else 1
 
 
 def _shares(block: Any) -> list[tuple[int, int]]:

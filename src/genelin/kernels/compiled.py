@@ -2,17 +2,51 @@
 
 from __future__ import annotations
 
-from functools import cache
+import threading
+from contextlib import ExitStack
 from itertools import pairwise
 from typing import Any
 
-from numba import get_num_threads, njit
+from numba import config, get_num_threads, njit
+from numba.core import event
+from numba.core.compiler_lock import global_compiler_lock
+from numba.np.ufunc import parallel
 
-from genelin.threads import kernel_limit
+from genelin.forks import kept_whole
+from genelin.interrupts import uninterrupted
+from genelin.threads import cores, kernel_limit
 
 __all__ = ["balanced", "compiled", "exactly", "inlined", "threads"]
 
 LOOSELY = {"reassoc", "contract", "arcp", "nsz"}
+
+
+class _Uninterrupted(event.Listener):
+    """Holds Ctrl-C back while Numba compiles or loads: half of that done cannot be done again."""
+
+    def __init__(self) -> None:
+        self._depth, self._until_end = 0, ExitStack()
+
+    def on_start(self, _: Any) -> None:
+        """In the main thread, where Ctrl-C arrives."""
+        if threading.current_thread() is threading.main_thread():
+            if not self._depth:
+                self._until_end.enter_context(uninterrupted())
+            self._depth += 1
+
+    def on_end(self, _: Any) -> None:
+        """Ctrl-C is heeded now, if it came."""
+        if threading.current_thread() is threading.main_thread():
+            self._depth -= 1
+            if not self._depth:
+                self._until_end.close()
+
+
+event.register("numba:compiler_lock", _Uninterrupted())
+
+_asking = threading.RLock()  # Numba takes locks to answer
+kept_whole(_asking)
+kept_whole(global_compiler_lock)
 
 
 def compiled(function, fastmath=LOOSELY):
@@ -37,13 +71,19 @@ def inlined(function):
 
 
 def threads() -> int:
-    """Threads of kernels: NUMBA_NUM_THREADS or what numba.set_num_threads said, or a limit here."""
-    return kernel_limit(_all())
+    """Threads of kernels: NUMBA_NUM_THREADS or what numba.set_num_threads said, or a limit here.
+
+    There are no more than cores for this thread.
+    """
+    return kernel_limit(min(_of_numba(), cores()))
 
 
-@cache
-def _all() -> int:
-    return int(get_num_threads())
+def _of_numba() -> int:
+    """As its settings are now; threads of its own, for which there is no use, are not started."""
+    if not getattr(parallel, "_is_initialized", True):
+        return int(config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
+    with _asking:
+        return int(get_num_threads())
 
 
 def balanced(indptr: Any, parts: int) -> list[tuple[int, int]]:

@@ -124,5 +124,5 @@ def panels_gram(panels: Any) -> Any:
 def _spans(panels: Any, others: int) -> list[tuple[int, int]]:
     """Rows of every thread, for products of panels and so many other columns."""
     count, d, _ = panels.shape
-    parts = max(1, min(threads(), d * (FOUR * count + others) // WORTH))
-    return equal(d, parts)
+    most = d * (FOUR * count + others) // WORTH
+    return equal(d, min(threads(), most) if most > 1 else 1)

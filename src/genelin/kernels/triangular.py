@@ -100,7 +100,8 @@ def _shared(sweep: Callable[[Any, Any], None], R: Any) -> Any:
     """What sweep(R, out) makes of some columns at a time."""
     k, R = R.shape[1], filled_up(R)
     groups, out = R.shape[1] // FULL, empty(R.shape, R.dtype)
-    parts = equal(groups, max(min(threads(), k // NARROW), 1))
+    most = k // NARROW
+    parts = equal(groups, min(threads(), most) if most > 1 else 1)
     spans = [slice(FULL * first, FULL * last) for first, last in parts]
     in_threads(sweep, [(R[:, span], out[:, span]) for span in spans])
     return first_columns(out, k)

@@ -52,8 +52,8 @@ def _turn(P, Z, conjugation, weights, Y, S, first, last):
 
 
 def _spans(rows, columns):
-    parts = max(1, min(threads(), rows * columns // 2**15))
-    return equal(rows, parts)
+    most = rows * columns // 2**15
+    return equal(rows, min(threads(), most) if most > 1 else 1)
 
 
 def _summed(kernel, *arrays):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from scipy import sparse
 
+from genelin.lazily import cached_property
 from genelin.linalg import ScaledFactor, SparseFactor, scaled_factor
 from genelin.linalg.columns import Block, Vector
 from genelin.linalg.factors import Fill, is_diagonal_matrix
@@ -70,8 +71,9 @@ class Operator(ABC):
     properties, never for a type:
 
     - `diagonal()`: the diagonal, or None where it cannot be had cheaply;
-    - `entries()`: the matrix itself where it is at hand (for factorisations), or None;
-    - `factor()`: the Cholesky factor of that, sparse where it has few entries, or None;
+    - `entries()`: the matrix itself where it is at hand (for factorisations), or None; what has to
+      be formed for it, by so many flops (`forming`), is formed once and kept;
+    - `factor()`: the Cholesky factor of that, sparse where it has few entries, or None; kept, too;
     - `fill`: what sparse factors would be, where it is a sparse matrix, or None;
     - `lambda_min_bound`: a lower bound on the smallest eigenvalue (a ridge gives one); 0: unknown;
     - `diagonal_blocks`: operators of which this one is the block-diagonal sum, or ();
@@ -96,6 +98,7 @@ class Operator(ABC):
     is_identity: bool = False
     flops: float = 0.0
     reads: float = 0.0
+    forming: float = 0.0
     lambda_min_bound: float = 0.0
     n_rows: int = 0
     diagonal_blocks: tuple[Operator, ...] = ()
@@ -132,10 +135,14 @@ class Operator(ABC):
         """The matrix itself where it is at hand, or None."""
         return None
 
-    def factor(self) -> ScaledFactor | SparseFactor | None:
-        """The Cholesky factor of its entries, or None where they are unknown."""
+    @cached_property
+    def _factor(self) -> ScaledFactor | SparseFactor | None:
         entries = self.entries()
         return None if entries is None else scaled_factor(entries.dense())
+
+    def factor(self) -> ScaledFactor | SparseFactor | None:
+        """The Cholesky factor of its entries, which is found once; None where they are unknown."""
+        return self._factor
 
     @property
     def fill(self) -> Fill | None:

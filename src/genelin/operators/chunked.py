@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from genelin.lazily import cached_property
 from genelin.linalg.columns import Block, Vector
 from genelin.operators.checks import refuse_extreme
 from genelin.operators.parts import Part, RowSource, Task, row_limits

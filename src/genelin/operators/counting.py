@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from genelin.linalg import ScaledFactor, SparseFactor
 from genelin.linalg.columns import Block, Vector
+from genelin.linalg.factors import Fill
 from genelin.operators.base import Entries, Operator, PencilProduct
 from genelin.operators.row_sum import RowSum
 
@@ -31,6 +33,7 @@ class Counter:
     passes: float = 0.0
     applications: int = 0
     flops: float = 0.0
+    _formed: list[Operator] = field(default_factory=list, repr=False, compare=False)
 
     def add(self, operator: Operator, columns: int) -> None:
         """Count one application of `operator` to a block of `columns` columns."""
@@ -43,6 +46,12 @@ class Counter:
         self.flops += flops
         if self.data_size:
             self.passes += stored / self.data_size
+
+    def form(self, operator: Operator) -> None:
+        """Count one read, and the work, for the entries of an operator, which keeps them."""
+        if not any(operator is formed for formed in self._formed):
+            self._formed.append(operator)
+            self.read(operator.reads, operator.forming)
 
 
 class Counting(Operator):
@@ -96,9 +105,21 @@ class Counting(Operator):
         return self._operator.diagonal()
 
     def entries(self) -> Entries | None:
-        """The entries of the operator inside; forming them reads the data once."""
-        self._counter.read(self._operator.reads)
-        return self._operator.entries()
+        """The entries of the operator inside, which keeps them: they are read or formed once."""
+        entries = self._operator.entries()
+        if entries is not None:
+            self._counter.form(self._operator)
+        return entries
+
+    def factor(self) -> ScaledFactor | SparseFactor | None:
+        """The factor that the operator inside keeps."""
+        self.entries()
+        return self._operator.factor()
+
+    @property
+    def fill(self) -> Fill | None:
+        """That of the operator inside."""
+        return self._operator.fill
 
     def row_blocks(self) -> RowSum | None:
         """The rows of the operator inside; reading them is counted."""

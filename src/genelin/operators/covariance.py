@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from copy import copy
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from genelin.lazily import cached_property
 from genelin.linalg.columns import Block, Vector
 from genelin.linalg.tall import by_rows
 from genelin.operators.base import Entries, Operator
@@ -150,8 +150,7 @@ class Gram(Operator):
 
     def on_rows(self, rows: Any) -> Gram:
         """The same operator from some rows of X, centred and scaled as all of them are."""
-        part = copy(self)
-        part.__dict__.pop("_row_sum", None)
+        part = self._twin()
         part.rows, part._moment, part._mean = self.rows.taken(rows), None, self._data_mean
         part.n_rows = part.rows.n
         centre = np.zeros(self.shape[0]) if self._data_mean is None else self._data_mean
@@ -163,7 +162,7 @@ class Gram(Operator):
         """The same operator in float32; None where dense data would have to be copied."""
         if self._moment is None and not self.rows.is_sparse:
             return None
-        twin = copy(self)
+        twin = self._twin()
         twin.dtype = np.dtype(np.float32)
         if self._moment is None:
             twin.rows = self.rows.lowered
@@ -180,13 +179,11 @@ class Gram(Operator):
         """
         if self._moment is not None:
             return self
-        twin = copy(self)
+        twin = self._twin()
         if self.rows.single:
             twin._moment = sparse.diags_array(self.rows.mean_square).tocsr()
-            twin.setup_flops = 2.0 * self.rows.stored
         elif self.rows.is_sparse:
             twin._moment = moment_between(self.rows, self.rows, None, None)
-            twin.setup_flops = 2.0 * self.rows.pairs_with(self.rows)
         else:
             twin._moment = self.rows.central_moment
             if twin._moment is not None and self._mean is None:
@@ -194,12 +191,34 @@ class Gram(Operator):
             if twin._moment is None:
                 twin._moment = moment_between(self.rows, self.rows, self._mean, self._mean)
             twin._mean = None
-            twin.setup_flops = 2.0 * self.rows.stored * self.rows.d
+        twin.setup_flops = self.forming
         twin.reads, twin.flops = 0.0, 2.0 * _stored(twin._moment)
         return twin
 
+    def _twin(self) -> Gram:
+        """A copy without what is kept of the matrix itself."""
+        twin = copy(self)
+        for kept in ("_row_sum", "_entries", "_factor"):
+            twin.__dict__.pop(kept, None)
+        return twin
+
+    @property
+    def forming(self) -> float:  # type: ignore[override]
+        """Flops that the matrix itself takes: none where it is formed."""
+        if self._moment is not None:
+            return 0.0
+        if self.rows.single:
+            return 2.0 * self.rows.stored
+        if self.rows.is_sparse:
+            return 2.0 * self.rows.pairs_with(self.rows)
+        return 2.0 * self.rows.stored * self.rows.d
+
     def entries(self) -> Entries:
-        """The matrix itself; reads the data once unless it is formed already."""
+        """The matrix itself, which is kept; reads the data once unless it is formed already."""
+        return self._entries
+
+    @cached_property
+    def _entries(self) -> Entries:
         formed = self.formed()
         core = formed._moment * self.weight
         mean = None if formed._mean is None else formed._mean * np.sqrt(self.weight)

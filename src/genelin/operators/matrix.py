@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from genelin.lazily import cached_property
 from genelin.linalg import ScaledFactor, SparseFactor, scaled_factor, sparse_factor
 from genelin.linalg.columns import Block, Vector
 from genelin.linalg.factors import Fill, foreseen_fill
@@ -64,10 +64,6 @@ class MatrixOperator(Operator):
     def _factor(self) -> ScaledFactor | SparseFactor:
         sparsely = self.fill is not None and self.fill.is_sparse
         return sparse_factor(self.matrix) if sparsely else scaled_factor(self.entries().dense())
-
-    def factor(self) -> ScaledFactor | SparseFactor:
-        """Its Cholesky factor, which is found once."""
-        return self._factor
 
     def lowered(self) -> MatrixOperator:
         """The same matrix in float32."""

@@ -17,7 +17,7 @@ from scipy import sparse
 from genelin.linalg.columns import Block, Vector
 from genelin.operators.convert import as_numbers
 from genelin.operators.parts import Part, Task
-from genelin.threads import at_most
+from genelin.threads import at_most, cores
 
 __all__ = [
     "Fact",
@@ -163,8 +163,8 @@ def _share(abreast: int) -> int:
 
     The cores are those of OMP_NUM_THREADS, which Dask's nannies set to 1, or all.
     """
-    cores = min(CPU_COUNT, int(os.environ.get("OMP_NUM_THREADS") or CPU_COUNT))
-    return int(max(1, cores // _tasks_here(abreast)))
+    most = min(CPU_COUNT, cores(), int(os.environ.get("OMP_NUM_THREADS") or CPU_COUNT))
+    return int(max(1, most // _tasks_here(abreast)))
 
 
 def _tasks_here(abreast: int) -> int:

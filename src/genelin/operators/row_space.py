@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from genelin.lazily import cached_property
 from genelin.linalg.columns import Block, Vector
 from genelin.operators.covariance import Gram
 from genelin.operators.parts import row_block

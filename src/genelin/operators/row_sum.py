@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from genelin.lazily import cached_property
 from genelin.linalg.columns import Block, Vector
 from genelin.operators.parts import DENSE_BLOCK, RowBlock
 from genelin.operators.rows import Rows
@@ -258,6 +259,6 @@ def _shuffled_runs(size: int, run: int, rng: np.random.Generator) -> NDArray[np.
 
 def _threads(columns: int) -> int:
     """Threads for the columns of a block: they do not depend on each other."""
-    from numba import get_num_threads
+    from genelin.kernels.compiled import threads
 
-    return max(1, min(get_num_threads(), columns // NARROW))
+    return max(1, min(threads(), columns // NARROW))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from genelin.lazily import cached_property
 from genelin.linalg.columns import EPS, Block, Vector
 from genelin.operators.parts import Part, RowBlock, Task, row_block, row_limits
 from genelin.sharing import shared_csr

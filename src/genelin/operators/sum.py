@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from genelin.lazily import cached_property
 from genelin.linalg.columns import Block, Vector
 from genelin.operators.base import Entries, Operator
 from genelin.operators.covariance import Gram
@@ -58,10 +58,13 @@ class Sum(Operator):
 
     @cached_property
     def _matrix(self) -> Block:
-        total = self.terms[0].entries().dense()
-        for term in self.terms[1:]:
-            total = total + term.entries().dense()
-        return total
+        first, *others = (term.formed().entries().dense() for term in self.terms)  # not kept there
+        return np.asarray(sum(others, first))
+
+    @property
+    def forming(self) -> float:  # type: ignore[override]
+        """Flops that the entries take."""
+        return sum(term.forming for term in self.terms)
 
     def entries(self) -> Entries | None:
         """The matrix, where it is small; reads the data once."""
