@@ -129,7 +129,8 @@ class ByFactor:
         """‖Tᵀe‖: by its rows where B is small, else through the norm of L⁻¹."""
         if len(self.L) <= SMALL:
             return _through(self.lifted(np.eye(len(self.L))), noise)
-        return column_norms(self.scale[:, None] * noise) / np.sqrt(self.condition * self.norm)
+        through = np.sqrt(self.condition * self.norm)
+        return np.asarray(column_norms(self.scale[:, None] * noise) / through)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ def arrays(X: Any) -> tuple[Any, Any, Any]:
     All are read-only, so that a kernel is compiled once for matrices of the caller and of ours.
     """
     parts = (X.data, X.indices, X.indptr)
-    return tuple(read_only(np.ascontiguousarray(part)) for part in parts)  # type: ignore[return-value]
+    return tuple(read_only(np.ascontiguousarray(part)) for part in parts)
 
 
 def rows_of(shares: list[float], *matrices: Any) -> list[Any]:

@@ -147,7 +147,8 @@ class SparseFactor:
 
     def hidden(self, noise: Block) -> Vector:
         """‖Tᵀe‖ at most, for errors |e| ≤ noise."""
-        return column_norms(self.scale[:, None] * noise) / np.sqrt(self.condition * self.norm)
+        through = np.sqrt(self.condition * self.norm)
+        return np.asarray(column_norms(self.scale[:, None] * noise) / through)
 
     @cached_property
     def _taken_scale(self) -> Vector:
