@@ -18,6 +18,7 @@ from genelin.eigen.machine import measured
 from genelin.eigen.plan import Plan, Route
 from genelin.eigen.planner import best_route, planned, surveyed, trial_steps
 from genelin.eigen.routes import STEPS
+from genelin.eigen.units import in_units
 from genelin.errors import ConvergenceWarning, RankDeficiencyWarning
 from genelin.io.checkpoint import Checkpoint, FileJournal
 from genelin.linalg import Which
@@ -90,10 +91,11 @@ def top_k(
     _check_tol(tol)
     _check_callback(callback)
     generator = _generator(rng)
+    problem, units = in_units(problem, generator)
     check_pencil(problem, generator)
-    problem, method, route = _settled(method, problem, k)
-    run = _Run(problem, method, k, tol, generator, callback)
-    solution: EigenSolution = run.solution(kept, resume)
+    problem, method, route = _settled(units.method(method), problem, k)
+    run = _Run(problem, method, k, tol, generator, units.told(callback))
+    solution: EigenSolution = units.back(run.solution(kept, resume))
     _warn_if_unconverged(solution, tol)
     return _described(solution, route)
 

@@ -6,7 +6,7 @@ from genelin.operators.chunked import ChunkedRows
 from genelin.operators.convert import as_operator, as_rows, kept_elsewhere
 from genelin.operators.counting import Counter, Counting
 from genelin.operators.covariance import Cross, Gram
-from genelin.operators.matrix import FunctionOperator, Identity, MatrixOperator, Shifted
+from genelin.operators.matrix import FunctionOperator, Identity, MatrixOperator, Scaled, Shifted
 from genelin.operators.parts import Part, RowBlock, RowSource, Task
 from genelin.operators.row_sum import RowSum
 from genelin.operators.rows import Rows
@@ -31,6 +31,7 @@ __all__ = [
     "RowSource",
     "RowSum",
     "Rows",
+    "Scaled",
     "Shifted",
     "Sum",
     "Task",

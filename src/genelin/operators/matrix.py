@@ -16,7 +16,15 @@ from genelin.linalg.tall import in_precision
 from genelin.operators.base import Entries, Operator
 from genelin.operators.products import filled_up, times
 
-__all__ = ["FunctionOperator", "Identity", "MatrixOperator", "Rounded", "Shifted", "ShiftedProduct"]
+__all__ = [
+    "FunctionOperator",
+    "Identity",
+    "MatrixOperator",
+    "Rounded",
+    "Scaled",
+    "Shifted",
+    "ShiftedProduct",
+]
 
 
 class MatrixOperator(Operator):
@@ -210,6 +218,62 @@ class Rounded(Operator):
 
     def _apply_transposed(self, V: Block) -> Block:
         return in_precision(self._operator.T @ in_precision(V, np.float64), np.float32)
+
+
+class Scaled(Operator):
+    """factor·A, for a factor above zero.
+
+    Examples
+    --------
+    >>> (Scaled(MatrixOperator(np.eye(2)), 4.0) @ np.ones(2)).tolist()
+    [4.0, 4.0]
+    """
+
+    def __init__(self, operator: Operator, factor: float) -> None:
+        super().__init__(operator.shape)
+        self._operator, self._factor = operator, factor
+        self.flops, self.reads, self.n_rows = operator.flops, operator.reads, operator.n_rows
+        self.lambda_min_bound = factor * operator.lambda_min_bound
+
+    def _apply(self, V: Block) -> Block:
+        return self._factor * (self._operator @ V)
+
+    def diagonal(self) -> Vector | None:
+        """That of A, scaled."""
+        diagonal = self._operator.diagonal()
+        return None if diagonal is None else self._factor * diagonal
+
+    @cached_property
+    def _entries(self) -> Entries | None:
+        known = self._operator.entries()
+        if known is None:
+            return None
+        minus = None if known.minus is None else np.sqrt(self._factor) * known.minus
+        return Entries(self._factor * known.core, minus)
+
+    def entries(self) -> Entries | None:
+        """Those of A, scaled."""
+        return self._entries
+
+    @property
+    def fill(self) -> Fill | None:
+        """That of A."""
+        return self._operator.fill
+
+    @cached_property
+    def _factors(self) -> ScaledFactor | SparseFactor | None:
+        entries = self.entries()
+        if entries is None:
+            return None
+        return MatrixOperator(entries.core if entries.minus is None else entries.dense()).factor()
+
+    def factor(self) -> ScaledFactor | SparseFactor | None:
+        """The Cholesky factor of the scaled entries."""
+        return self._factors
+
+    def on_rows(self, rows: Any) -> Scaled:
+        """The same from some of the rows of A."""
+        return Scaled(self._operator.on_rows(rows), self._factor)
 
 
 class Shifted(Operator):
