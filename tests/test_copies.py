@@ -1,0 +1,129 @@
+"""Multiple eigenvalues: all copies are found, whatever k cuts, and vectors stay orthonormal."""
+
+from math import comb
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from genelin import Dense, Lanczos, ShiftInvert, Status, top_k
+from genelin.eigen.copies import most_alike
+from genelin.linalg import leading_pairs, order
+
+
+def path(n):
+    """The Laplacian of a path, and its eigenvalues."""
+    diagonal = np.r_[1.0, np.full(n - 2, 2.0), 1.0]
+    L = sparse.diags_array([-np.ones(n - 1), diagonal, -np.ones(n - 1)], offsets=[-1, 0, 1])
+    return L.tocsr(), 2 - 2 * np.cos(np.pi * np.arange(n) / n)
+
+
+def star(d):
+    """The Laplacian of a star: 0, d − 2 times 1, and d."""
+    L = np.eye(d)
+    L[0, 1:] = L[1:, 0] = -1.0
+    L[0, 0] = d - 1
+    return L
+
+
+def cube(n):
+    """The adjacency of a hypercube, and its eigenvalues n − 2j, each n choose j times."""
+    A = sparse.csr_array((1, 1))
+    for _ in range(n):
+        edge = sparse.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
+        A = sparse.kron(A, sparse.eye_array(2)) + sparse.kron(sparse.eye_array(A.shape[0]), edge)
+    return sparse.csr_array(A), np.concatenate([[n - 2.0 * j] * comb(n, j) for j in range(n + 1)])
+
+
+def check(solution, truth, k, which):
+    """The first k of the true values, and no bound on an angle where the space is not unique."""
+    truth = truth[order(truth, which)]
+    assert solution.converged
+    expected, found = np.sort(truth[:k]), np.sort(solution.values)
+    assert found == pytest.approx(expected, abs=1e-6 * np.abs(truth).max())
+    W = solution.vectors
+    assert np.abs(W.T @ W - np.eye(k)).max() < 1e-9
+    if k < len(truth) and abs(abs(truth[k]) - abs(truth[k - 1])) < 1e-12:
+        assert solution.status is Status.TIED
+        assert solution.sin_theta_bound == 1.0
+
+
+@pytest.mark.parametrize("copies", [18, 28])
+@pytest.mark.parametrize("k", [6, 10, 15])
+def test_components_of_a_graph_that_are_alike(copies, k):
+    L, values = path(150)
+    A = sparse.block_diag([L] * copies, format="csr")
+    check(top_k(A, k=k, which="LA"), np.tile(values, copies), k, "LA")
+
+
+@pytest.mark.parametrize("method", [Lanczos(max_steps=5000), Lanczos(columns=1, max_steps=5000)])
+def test_more_copies_than_columns(method):
+    L, values = path(40)
+    A = sparse.block_diag([L] * 9, format="csr")
+    for k in (9, 10):  # at the end of the copies of the first value, and beyond
+        check(top_k(A, k=k, which="LA", method=method), np.tile(values, 9), k, "LA")
+
+
+@pytest.mark.parametrize("method", [None, Lanczos(), ShiftInvert()])
+def test_a_star(method):
+    solution = top_k(sparse.csr_array(star(1500)), k=15, which="SA", method=method)
+    check(solution, np.r_[0.0, np.ones(1498), 1500.0], 15, "SA")
+
+
+@pytest.mark.parametrize(
+    ("n", "which", "k"),
+    [(9, "SA", 5), (9, "SA", 10), (10, "LM", 22), (10, "LA", 11), (9, "LA", 55)],
+)
+def test_hypercubes(n, which, k):
+    A, values = cube(n)
+    for method in (None, Lanczos()):
+        check(top_k(A, k=k, which=which, method=method), values, k, which)
+
+
+def test_copies_found_by_shift_and_invert():
+    values = np.repeat(np.arange(1.0, 45.0), 35)
+    A = sparse.diags_array(values).tocsr()
+    check(top_k(A, k=30, which="SA", method=ShiftInvert()), values, 30, "SA")
+
+
+@pytest.mark.parametrize("which", ["LM", "LA", "SA"])
+@pytest.mark.parametrize(
+    "M",
+    [
+        cube(5)[0].toarray(),
+        cube(7)[0].toarray(),
+        star(16),
+        star(344),
+        np.eye(40),
+        np.zeros((40, 40)),
+    ],
+    ids=["5-cube", "7-cube", "star 16", "star 344", "identity", "zero"],
+)
+def test_a_subset_of_dense_vectors_is_orthonormal(M, which):
+    for k in range(1, min(len(M) // 4, 12) + 1):
+        values, U = leading_pairs(np.asfortranarray(M), k, which)
+        assert np.abs(U.T @ U - np.eye(k)).max() < 1e-10
+        assert np.linalg.norm(M @ U - U * values[:k]) < 1e-11 * max(
+            1.0, np.abs(M).sum(axis=0).max()
+        )
+
+
+def test_integer_spectra_by_the_dense_route():
+    rng = np.random.default_rng(0)
+    for d in (16, 40, 90):
+        Q = np.linalg.qr(rng.standard_normal((d, d)))[0]
+        values = rng.integers(-3, 4, d).astype(float)
+        A = (Q * values) @ Q.T
+        for k in range(1, d // 4 + 1):
+            found = top_k((A + A.T) / 2, k=k, method=Dense())
+            assert np.abs(found.vectors.T @ found.vectors - np.eye(k)).max() < 1e-10
+            assert np.sort(np.abs(found.values)) == pytest.approx(
+                np.sort(np.sort(np.abs(values))[-k:]), abs=1e-12
+            )
+
+
+def test_alike_is_from_one_to_the_next():
+    theta = np.array([5.0, 1.0, 1.3, 1.6, 9.0])
+    assert most_alike(theta, np.full(5, 0.35)) == 3
+    assert most_alike(theta, np.full(5, 0.1)) == 1
+    assert most_alike(theta[:0], theta[:0]) == 0
