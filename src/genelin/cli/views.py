@@ -97,7 +97,8 @@ def _split_table(
     first, second = _read_table(path, choices, header)
     if shared := set(first.names or ()) & set(second.names or ()):
         raise BadInputError(
-            f"column {min(shared)!r} is in both views: leave it out of --x-columns or --y-columns"
+            f"column {min(shared)!r:.60} is in both views: leave it out of --x-columns or "
+            "--y-columns"
         )
     return first, second
 
@@ -370,7 +371,9 @@ def _selected(there: list[str], patterns: Sequence[str], path: str, option: str)
         for pattern in [entry] if entry in there else entry.split(","):
             found = _matching(there, pattern.strip())
             if not found:
-                shown = ", ".join(there[:8]) + (", …" if len(there) > 8 else "")
+                shown = ", ".join(f"{name:.40}" for name in there[:8]) + (
+                    ", …" if len(there) > 8 else ""
+                )
                 raise BadInputError(
                     f"{path} has no column {pattern.strip()!r} for {option}: it has {shown}"
                 )
@@ -394,8 +397,8 @@ def _refuse_text(schema: dict[str, Any], names: list[str], path: str, option: st
         kind = schema[name]
         if not (kind.is_numeric() or kind in (pl.Boolean, pl.Null)):
             raise BadInputError(
-                f"column {name!r} of {path} holds {kind}, not numbers: leave it out by choosing "
-                f"columns with {option}"
+                f"column {name!r:.60} of {path} holds {kind}, not numbers: leave it out by "
+                f"choosing columns with {option}"
             )
 
 
@@ -405,7 +408,7 @@ def _refuse_missing(frame: Any, path: str) -> None:
         if count:
             row = frame[name].is_null().arg_max()
             raise BadInputError(
-                f"column {name!r} of {path} has no value in row {row}, counted from 0 "
+                f"column {name!r:.60} of {path} has no value in row {row}, counted from 0 "
                 f"({sum(counts)} such cells in all): drop or fill them first"
             )
 

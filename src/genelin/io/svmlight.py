@@ -31,7 +31,7 @@ __all__ = [
 
 CHUNK = 1 << 23  # bytes of text
 WIDTH, SLICE = 32, 1 << 14  # letters of a number, and numbers, that are worked on together
-LONGEST = 1 << 26  # bytes of a line
+LONGEST = 1 << 25  # bytes of a line
 UNPACKING = (EOFError, OSError, lzma.LZMAError, zlib.error)  # bzip2 has an OSError without number
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
