@@ -341,7 +341,21 @@ def _load(path: str, kind: str, settings: dict[str, Any], names: list[str]) -> A
         return _load_text(path, settings, names).select(names)
     if kind in PARQUET:
         return pl.read_parquet(path, columns=names).select(names)
-    return pl.read_ipc(path, columns=names).select(names)
+    frame = pl.read_ipc(path, columns=names).select(names)
+    _check_batches(path, len(frame))
+    return frame
+
+
+def _check_batches(path: str, rows: int) -> None:
+    """Polars takes a batch to be as short as it says, whatever its columns hold; PyArrow looks."""
+    from genelin.io.tables import arrow_batches
+
+    try:
+        found = sum(arrow_batches(Path(path))[1])
+    except ImportError:
+        return  # of the extra `storage`
+    if found != rows:
+        raise BadInputError(f"{path} has {found:,} rows, of which {rows:,} can be read")
 
 
 def _load_text(path: str, settings: dict[str, Any], names: list[str]) -> Any:

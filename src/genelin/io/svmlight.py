@@ -275,6 +275,10 @@ def read_svmlight(
         raise DataError(f"there is not a row in {', '.join(map(str, paths)) or 'no file'}")
     indices = np.concatenate([chunk.indices for chunk in chunks]) - np.int32(base.first)
     width = columns if columns is not None else int(indices.max(initial=-1)) + 1
+    if width < 1:
+        raise DataError(
+            f"{', '.join(map(str, paths))} has rows, but not an entry: pass columns= if that is right"
+        )
     matrix = sparse.csr_array(
         (np.concatenate([chunk.values for chunk in chunks]), indices, stacked(chunks)),
         shape=(sum(len(chunk.labels) for chunk in chunks), width),

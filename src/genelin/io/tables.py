@@ -15,7 +15,7 @@ from genelin.io.damage import decoding, regular
 from genelin.io.extras import storage
 from genelin.io.readers import MOST, PieceReader, Pieces
 
-__all__ = ["ArrowReader", "ParquetReader", "stream_csv"]
+__all__ = ["ArrowReader", "ParquetReader", "arrow_batches", "stream_csv"]
 
 BROKEN = "cannot be read as a table, or is damaged"
 PIECE = 1 << 22  # bytes of a piece of a table
@@ -27,7 +27,9 @@ class _Table(PieceReader):
     def __init__(
         self, path: Path, schema: Any, starts: Any, columns: Sequence[str] | None, files: list[Path]
     ) -> None:
-        self.names = _chosen(path, schema.names, columns)
+        with decoding(path, BROKEN):
+            there = schema.names  # which may not be text
+        self.names = _chosen(path, there, columns)
         dtype = _common_type(path, schema, self.names)
         super().__init__(str(path), np.asarray(starts, np.int64), len(self.names), dtype, files)
 
@@ -67,7 +69,7 @@ class ParquetReader(_Table):
                 footers.append(parquet.read_metadata(file))
                 schemas.append(parquet.read_schema(file))
                 _check_rows(file, footers[-1])
-            _check_names(file, schemas[-1].names, files[0], schemas[0].names)
+                _check_names(file, schemas[-1].names, files[0], schemas[0].names)
         sizes = [
             (file, group, footer.row_group(group).num_rows)
             for file, footer in zip(files, footers, strict=True)
@@ -102,15 +104,21 @@ class ParquetReader(_Table):
             yield pieces
 
 
+def arrow_batches(path: Path) -> tuple[Any, list[int]]:
+    """The schema of an Arrow IPC file, and the rows of its batches, with which columns agree."""
+    arrow = storage("pyarrow", path)
+    with decoding(path, BROKEN), arrow.memory_map(str(regular(path))) as file:
+        reader = arrow.ipc.open_file(file)
+        rows = [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
+        return reader.schema, rows
+
+
 class ArrowReader(_Table):
     """An Arrow IPC file (Feather, version 2), mapped into memory."""
 
     def __init__(self, path: Path, columns: Sequence[str] | None = None) -> None:
-        arrow = storage("pyarrow", path)
-        with decoding(path, BROKEN), arrow.memory_map(str(path)) as file:
-            reader = arrow.ipc.open_file(file)
-            rows = [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
-        super().__init__(path, reader.schema, np.cumsum([0, *rows]), columns, [path])
+        schema, rows = arrow_batches(path)
+        super().__init__(path, schema, np.cumsum([0, *rows]), columns, [path])
 
     @contextmanager
     def opened(self) -> Iterator[Pieces]:
