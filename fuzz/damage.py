@@ -330,7 +330,7 @@ def npz_members(rng: Random, path: Path) -> None:
     elif way == 1:
         del members[one]
     elif way == 2:
-        members[("", "a.npy", "X", "../x.npy", "format.npy")[rng.integers(5)]] = members.pop(one)
+        members[("/", "a.npy", "X", "../x.npy", "format.npy")[rng.integers(5)]] = members.pop(one)
     elif way == 3:
         members[one] = _of_bytes(rng, members[one])
     else:

@@ -172,7 +172,8 @@ def _is_number(cell: str) -> bool:
 
 
 def _columns(whole: Any) -> NDArray[np.float64]:
-    whole.validate(full=True)
+    whole.validate(full=True)  # every chunk by itself
+    whole = whole.combine_chunks()
     return np.column_stack(
         [column.to_numpy(zero_copy_only=False).astype(np.float64) for column in whole.columns]
     )
@@ -183,9 +184,7 @@ def parquet(path: Path) -> NDArray[np.float64]:
     import pyarrow.parquet as pq
 
     files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
-    return np.concatenate(
-        [_columns(pq.ParquetFile(file).read().combine_chunks()) for file in files]
-    )
+    return np.concatenate([_columns(pq.ParquetFile(file).read()) for file in files])
 
 
 def arrow(path: Path) -> NDArray[np.float64]:
@@ -193,7 +192,7 @@ def arrow(path: Path) -> NDArray[np.float64]:
     import pyarrow as pa
 
     with pa.ipc.open_file(pa.py_buffer(path.read_bytes())) as reader:
-        return _columns(reader.read_all().combine_chunks())
+        return _columns(reader.read_all())
 
 
 def svmlight(path: Path) -> NDArray[np.float64] | None:

@@ -97,7 +97,8 @@ def _split_table(
     first, second = _read_table(path, choices, header)
     if shared := set(first.names or ()) & set(second.names or ()):
         raise BadInputError(
-            f"column {min(shared)!r} is in both views: leave it out of --x-columns or --y-columns"
+            f"column {min(shared)!r:.60} is in both views: leave it out of --x-columns or "
+            "--y-columns"
         )
     return first, second
 
@@ -340,7 +341,21 @@ def _load(path: str, kind: str, settings: dict[str, Any], names: list[str]) -> A
         return _load_text(path, settings, names).select(names)
     if kind in PARQUET:
         return pl.read_parquet(path, columns=names).select(names)
-    return pl.read_ipc(path, columns=names).select(names)
+    frame = pl.read_ipc(path, columns=names).select(names)
+    _check_batches(path, len(frame))
+    return frame
+
+
+def _check_batches(path: str, rows: int) -> None:
+    """Polars takes a batch to be as short as it says, whatever its columns hold; PyArrow looks."""
+    from genelin.io.tables import arrow_batches
+
+    try:
+        found = sum(arrow_batches(Path(path))[1])
+    except ImportError:
+        return  # of the extra `storage`
+    if found != rows:
+        raise BadInputError(f"{path} has {found:,} rows, of which {rows:,} can be read")
 
 
 def _load_text(path: str, settings: dict[str, Any], names: list[str]) -> Any:
@@ -370,7 +385,9 @@ def _selected(there: list[str], patterns: Sequence[str], path: str, option: str)
         for pattern in [entry] if entry in there else entry.split(","):
             found = _matching(there, pattern.strip())
             if not found:
-                shown = ", ".join(there[:8]) + (", …" if len(there) > 8 else "")
+                shown = ", ".join(f"{name:.40}" for name in there[:8]) + (
+                    ", …" if len(there) > 8 else ""
+                )
                 raise BadInputError(
                     f"{path} has no column {pattern.strip()!r} for {option}: it has {shown}"
                 )
@@ -394,8 +411,8 @@ def _refuse_text(schema: dict[str, Any], names: list[str], path: str, option: st
         kind = schema[name]
         if not (kind.is_numeric() or kind in (pl.Boolean, pl.Null)):
             raise BadInputError(
-                f"column {name!r} of {path} holds {kind}, not numbers: leave it out by choosing "
-                f"columns with {option}"
+                f"column {name!r:.60} of {path} holds {kind}, not numbers: leave it out by "
+                f"choosing columns with {option}"
             )
 
 
@@ -405,7 +422,7 @@ def _refuse_missing(frame: Any, path: str) -> None:
         if count:
             row = frame[name].is_null().arg_max()
             raise BadInputError(
-                f"column {name!r} of {path} has no value in row {row}, counted from 0 "
+                f"column {name!r:.60} of {path} has no value in row {row}, counted from 0 "
                 f"({sum(counts)} such cells in all): drop or fill them first"
             )
 

@@ -84,7 +84,7 @@ def url_reputation(
         census.count(chunk)
     if not census.rows:
         raise DataError(f"there is not a row in {days.name}")
-    x_columns, y_columns, rule = _views(census, split, days.feature_types)
+    x_columns, y_columns, rule = _views(days.name, census, split, days.feature_types)
     x_most, y_most = features if isinstance(features, tuple) else (features, features)
     x_columns, y_columns = census.leading(x_columns, x_most), census.leading(y_columns, y_most)
     X, Y = _Columns(x_columns, columns), _Columns(y_columns, columns)
@@ -223,7 +223,7 @@ class _Census:
 
 
 def _views(
-    census: _Census, split: str | Codes, feature_types: Codes | None
+    name: str, census: _Census, split: str | Codes, feature_types: Codes | None
 ) -> tuple[Codes, Codes, str]:
     """The features of X and of Y, and the rule in words."""
     present = np.flatnonzero(census.counts)
@@ -240,7 +240,10 @@ def _views(
         chosen = np.flatnonzero(census.real)
         rule = "X has the features with values other than 0 and 1 (there is no file FeatureTypes)."
     if not len(chosen) or not 0 <= chosen.min() <= chosen.max() < len(census.counts):
-        raise ValueError(f"the features of X must be numbers from 0 to {len(census.counts) - 1}")
+        raise ValueError(
+            f"{name}: the features of X must be numbers from 0 to {len(census.counts) - 1}, some "
+            "of them"
+        )
     return np.unique(chosen), np.setdiff1d(present, chosen), rule
 
 

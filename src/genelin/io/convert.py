@@ -260,6 +260,6 @@ def _write_svmlight(
         if base.first == 0:
             writer.shift_indices(1)
         writer.columns = width or highest - base.first + 1
-        if not writer.columns:
+        if writer.columns < 1:
             raise DataError(f"{path} has rows, but not an entry: pass width= if that is right")
         writer.finish(None)

@@ -141,13 +141,13 @@ def _sparse(path: Path, kind: str, shape: tuple[int, ...], arrays: list[Member])
     floating(arrays[-1].dtype, arrays[-1].place)
     check_rows(path, shape[0])
     n, d = shape
-    if kind == "csr":
-        return _by_rows(path, (n, d), arrays)
-    if kind == "csc":
-        return _by_rows(path, (d, n), arrays).T.tocsr()
-    if kind == "coo":
-        return _by_entries(path, (n, d), arrays)
     with decoding(path):
+        if kind == "csr":
+            return _by_rows(path, (n, d), arrays)
+        if kind == "csc":
+            return _by_rows(path, (d, n), arrays).T.tocsr()
+        if kind == "coo":
+            return _by_entries(path, (n, d), arrays)
         if kind == "bsr":
             return _by_blocks(path, (n, d), arrays)
         offsets, data = arrays

@@ -31,7 +31,7 @@ __all__ = [
 
 CHUNK = 1 << 23  # bytes of text
 WIDTH, SLICE = 32, 1 << 14  # letters of a number, and numbers, that are worked on together
-LONGEST = 1 << 26  # bytes of a line
+LONGEST = 1 << 25  # bytes of a line
 UNPACKING = (EOFError, OSError, lzma.LZMAError, zlib.error)  # bzip2 has an OSError without number
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
@@ -275,6 +275,10 @@ def read_svmlight(
         raise DataError(f"there is not a row in {', '.join(map(str, paths)) or 'no file'}")
     indices = np.concatenate([chunk.indices for chunk in chunks]) - np.int32(base.first)
     width = columns if columns is not None else int(indices.max(initial=-1)) + 1
+    if width < 1:
+        raise DataError(
+            f"{', '.join(map(str, paths))} has rows, but not an entry: pass columns= if that is right"
+        )
     matrix = sparse.csr_array(
         (np.concatenate([chunk.values for chunk in chunks]), indices, stacked(chunks)),
         shape=(sum(len(chunk.labels) for chunk in chunks), width),

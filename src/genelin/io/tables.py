@@ -15,7 +15,7 @@ from genelin.io.damage import decoding, regular
 from genelin.io.extras import storage
 from genelin.io.readers import MOST, PieceReader, Pieces
 
-__all__ = ["ArrowReader", "ParquetReader", "stream_csv"]
+__all__ = ["ArrowReader", "ParquetReader", "arrow_batches", "stream_csv"]
 
 BROKEN = "cannot be read as a table, or is damaged"
 PIECE = 1 << 22  # bytes of a piece of a table
@@ -27,7 +27,9 @@ class _Table(PieceReader):
     def __init__(
         self, path: Path, schema: Any, starts: Any, columns: Sequence[str] | None, files: list[Path]
     ) -> None:
-        self.names = _chosen(path, schema.names, columns)
+        with decoding(path, BROKEN):
+            there = schema.names  # which may not be text
+        self.names = _chosen(path, there, columns)
         dtype = _common_type(path, schema, self.names)
         super().__init__(str(path), np.asarray(starts, np.int64), len(self.names), dtype, files)
 
@@ -46,8 +48,8 @@ class _Table(PieceReader):
                 missing = column.is_null().to_numpy(zero_copy_only=False)
                 row = first + int(np.flatnonzero(missing)[0])
                 raise DataError(
-                    f"{self.name}: column {name!r} has no value in row {row}: drop such rows or "
-                    "impute them before the table is written"
+                    f"{self.name}: column {name!r:.60} has no value in row {row}: drop such rows "
+                    "or impute them before the table is written"
                 )
             out[:, j] = column.to_numpy(zero_copy_only=False)
         return out
@@ -67,7 +69,7 @@ class ParquetReader(_Table):
                 footers.append(parquet.read_metadata(file))
                 schemas.append(parquet.read_schema(file))
                 _check_rows(file, footers[-1])
-            _check_names(file, schemas[-1].names, files[0], schemas[0].names)
+                _check_names(file, schemas[-1].names, files[0], schemas[0].names)
         sizes = [
             (file, group, footer.row_group(group).num_rows)
             for file, footer in zip(files, footers, strict=True)
@@ -102,15 +104,21 @@ class ParquetReader(_Table):
             yield pieces
 
 
+def arrow_batches(path: Path) -> tuple[Any, list[int]]:
+    """The schema of an Arrow IPC file, and the rows of its batches, with which columns agree."""
+    arrow = storage("pyarrow", path)
+    with decoding(path, BROKEN), arrow.memory_map(str(regular(path))) as file:
+        reader = arrow.ipc.open_file(file)
+        rows = [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
+        return reader.schema, rows
+
+
 class ArrowReader(_Table):
     """An Arrow IPC file (Feather, version 2), mapped into memory."""
 
     def __init__(self, path: Path, columns: Sequence[str] | None = None) -> None:
-        arrow = storage("pyarrow", path)
-        with decoding(path, BROKEN), arrow.memory_map(str(path)) as file:
-            reader = arrow.ipc.open_file(file)
-            rows = [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
-        super().__init__(path, reader.schema, np.cumsum([0, *rows]), columns, [path])
+        schema, rows = arrow_batches(path)
+        super().__init__(path, schema, np.cumsum([0, *rows]), columns, [path])
 
     @contextmanager
     def opened(self) -> Iterator[Pieces]:
@@ -144,7 +152,7 @@ def stream_csv(path: Path, columns: Sequence[str] | None = None) -> Iterator[tup
                 if column.null_count:
                     missing = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
                     raise DataError(
-                        f"{path}: column {name!r} has no value in row {row + int(missing[0])}: "
+                        f"{path}: column {name!r:.60} has no value in row {row + int(missing[0])}: "
                         "drop such rows or impute them"
                     )
             yield np.column_stack([column.to_numpy() for column in batch.columns]), names
@@ -154,12 +162,16 @@ def stream_csv(path: Path, columns: Sequence[str] | None = None) -> Iterator[tup
 def _chosen(path: Path, names: list[str], columns: Sequence[str] | None) -> list[str]:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"{path} has two columns {twice!r}: rename one of them")
+        raise DataError(f"{path} has two columns {twice!r:.60}: rename one of them")
     if columns is None:
         return list(names)
     if missing := [name for name in columns if name not in names]:
-        raise DataError(f"{path} has no column {missing[0]!r}: it has {', '.join(names[:20])}")
+        raise DataError(f"{path} has no column {missing[0]!r}: it has {_listed(names[:20])}")
     return list(columns)
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(f"{name:.40}" for name in names)
 
 
 def _check_rows(file: Path, footer: Any) -> None:
@@ -176,8 +188,8 @@ def _check_names(file: Path, names: list[str], first: Path, expected: list[str])
     """Files of one table have the same columns."""
     if names != expected:
         raise DataError(
-            f"{file} has {len(names)} columns ({', '.join(names[:5])}, …), {first} has "
-            f"{len(expected)} ({', '.join(expected[:5])}, …): chunks of one table must have the "
+            f"{file} has {len(names)} columns ({_listed(names[:5])}, …), {first} has "
+            f"{len(expected)} ({_listed(expected[:5])}, …): chunks of one table must have the "
             "same columns"
         )
 
@@ -189,7 +201,7 @@ def _common_type(path: Path, schema: Any, names: list[str]) -> np.dtype[Any]:
     for name, kind in zip(names, kinds, strict=True):
         if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
             raise DataError(
-                f"{path}: column {name!r} holds {kind}, not numbers: name the columns to use, "
+                f"{path}: column {name!r:.60} holds {kind}, not numbers: name the columns to use, "
                 "open_rows(path, columns=[…]), or encode it first"
             )
     return np.dtype(np.float32 if all(map(types.is_float32, kinds)) else np.float64)
