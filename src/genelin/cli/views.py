@@ -202,7 +202,7 @@ def _read_npz(path: str) -> Any:
 def _read_mtx(path: str) -> Any:
     from scipy.io import mmread
 
-    matrix = mmread(path)
+    matrix = mmread(path, spmatrix=False)
     return matrix if isinstance(matrix, np.ndarray) else matrix.tocsr()
 
 
