@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 from scipy import io, sparse
 
+import genelin
 from genelin import CCA, top_k, top_k_cca
 from genelin.cli.main import main
 from genelin.cli.views import _open_stored
@@ -729,7 +730,14 @@ def test_every_command_has_help_and_json(cli):
 def test_versions(cli):
     code, out, _ = cli("--version")
     assert code == 0
-    for name in ("genelin 0.1", "numpy ", "scipy ", "numba ", "scikit-learn ", "BLAS "):
+    for name in (
+        f"genelin {genelin.__version__}",
+        "numpy ",
+        "scipy ",
+        "numba ",
+        "scikit-learn ",
+        "BLAS ",
+    ):
         assert name in out
 
 

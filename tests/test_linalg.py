@@ -5,7 +5,16 @@ from hypothesis import strategies as st
 
 from cases import orthogonal, spd
 from genelin.errors import NotPositiveDefiniteError
-from genelin.linalg import order, orthonormalise, principal_sines, rayleigh_ritz, sin_theta
+from genelin.linalg import (
+    order,
+    orthonormalise,
+    principal_sines,
+    rayleigh_ritz,
+    sin_theta,
+    tridiagonal_eigen,
+)
+from genelin.operators import as_operator
+from genelin.solvers.bounds import spectral_bounds
 
 
 @given(
@@ -81,3 +90,19 @@ def test_rayleigh_ritz_diagonalises():
     W = orthogonal(rng, 6)[:, :4]
     theta, Q = rayleigh_ritz(W, A @ W)
     np.testing.assert_allclose(Q.T @ W.T @ A @ W @ Q, np.diag(theta), atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_tridiagonal_matrices_of_very_different_entries(seed):
+    """Of Lanczos's, with copies; LAPACK's fast method gives up on some of them in SciPy 1.15."""
+    rng = np.random.default_rng(seed)
+    d = int(rng.integers(3, 31))
+    B, root = spd(rng, d, 10 ** rng.uniform(6, 12))
+    assert spectral_bounds(as_operator(B)).upper >= 0.9 * np.linalg.norm(root, 2) ** 2
+    size = int(rng.integers(2, 60))
+    diagonal, beside = 10 ** rng.uniform(0, 6, size), 10 ** rng.uniform(-1, 5, size - 1)
+    T = np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1)
+    values, vectors = tridiagonal_eigen(diagonal, beside)
+    scale = np.abs(T).max()
+    np.testing.assert_allclose(T @ vectors, vectors * values, atol=1e-12 * scale)
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(size), atol=1e-12)

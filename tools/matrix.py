@@ -34,6 +34,10 @@ NEWEST = 14  # of Python 3; a newer one is looked for once Numba is there for it
 SHOWN = ("numpy", "scipy", "scikit-learn", "numba")
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
+# What the lowest versions need of packages that are not ours to bound: their newest ones deprecate
+# what Matplotlib 3.8 calls.
+OF_THEIR_TIME = ("pyparsing<3.3",)
+
 # What differs between versions of Python, NumPy, SciPy, scikit-learn, Numba and Polars: numerics
 # of all routes, dense and sparse, compiled kernels, estimators with scikit-learn's own checks,
 # files and the command line. Left out are Dask, reports in a browser, data sets, the paper's
@@ -222,7 +226,7 @@ def _chosen(found: dict[int, Path], only: list[str], pre: bool) -> Iterator[Run]
         if not names or f"3.{minor}" in names:
             yield Run(f"3.{minor}" + "-pre" * pre, interpreter, pre=pre)
     if (not names or "lowest" in names) and oldest() in found and not pre:
-        pins = "\n".join(lowest(project())) + "\n"
+        pins = "\n".join([*lowest(project()), *OF_THEIR_TIME]) + "\n"
         yield Run(f"3.{oldest()}-lowest", found[oldest()], constraints=pins)
 
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import eigh_tridiagonal
 
 from genelin.linalg import Which, order
 from genelin.linalg.columns import Vector
 from genelin.linalg.factors import is_diagonal_matrix
+from genelin.linalg.tridiagonal import tridiagonal_eigen
 
 __all__ = ["beyond_the_end", "crowding", "digits_seen"]
 
@@ -138,7 +138,7 @@ def _looks(A: Any, B: Any) -> Iterator[_Look]:
         beta.append(np.sqrt(_dot(w, w)))
         ended = not beta[-1] > 0 or steps == d
         if ended or steps in SEEN:
-            theta, U = eigh_tridiagonal(alpha, beta[1:-1])
+            theta, U = tridiagonal_eigen(alpha, beta[1:-1])
             own = U[0] ** 2 > PART / d
             yield _Look(theta[own], beta[-1] * np.abs(U[-1, own]))
         if ended:

@@ -7,6 +7,7 @@ from genelin.linalg.factors import SparseFactor, sparse_factor
 from genelin.linalg.orthonormal import orthonormalise
 from genelin.linalg.ritz import Which, magnitudes, order, rayleigh_ritz
 from genelin.linalg.scaling import ScaledFactor, range_basis, scaled_factor, unit_diagonal
+from genelin.linalg.tridiagonal import tridiagonal_eigen
 
 __all__ = [
     "EPS",
@@ -25,5 +26,6 @@ __all__ = [
     "scaled_factor",
     "sin_theta",
     "sparse_factor",
+    "tridiagonal_eigen",
     "unit_diagonal",
 ]

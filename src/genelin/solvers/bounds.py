@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import eigh_tridiagonal
 
 from genelin.errors import not_positive_definite
 from genelin.linalg import column_dots
 from genelin.linalg.columns import EPS, Block
+from genelin.linalg.tridiagonal import tridiagonal_eigen
 from genelin.operators import Operator
 from genelin.solvers.preconditioners import Identical, Prepared
 
@@ -118,7 +118,7 @@ def _ritz_ends(alphas: list[float], betas: list[float]) -> tuple[float, float]:
     diagonal = 1 / a
     diagonal[1:] += b[:-1] / a[:-1]
     off = np.sqrt(b) / a
-    theta, S = eigh_tridiagonal(diagonal, off[:-1])
+    theta, S = tridiagonal_eigen(diagonal, off[:-1])
     return float(theta[0]), float(theta[-1] + abs(off[-1] * S[-1, -1]))
 
 
