@@ -1,7 +1,7 @@
 """An adversary: random hostile problems, files and processes against every promise of genelin.
 
-`python -m fuzz --seconds 60 --seed 0` runs all attacks in turns. An attack is a function of a random
-generator that plays one case: it returns how the case ended, in a few words that are counted
+`python -m fuzz --seconds 60 --seed 0` runs all attacks in turns. An attack is a function of a
+random generator that plays one case: it returns how the case ended, in a few words that are counted
 ("answered", "refused", "not converged"), and raises `Defect` where a promise is broken. Any other
 exception that leaves it is a defect as well.
 """

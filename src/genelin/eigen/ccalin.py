@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 from scipy.linalg import svd
 
+from genelin.arguments import check_choice, generator
 from genelin.eigen.basis import Products, RitzBasis, start_block, within_range
 from genelin.eigen.genelink import fix_signs
 from genelin.eigen.iteration import Callback, Iteration, Meter, Outcome, run
@@ -50,8 +51,7 @@ class CCALin(Iteration):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.projection not in ("ritz", "random"):
-            raise ValueError(f"projection={self.projection!r} must be 'ritz' or 'random'")
+        check_choice("projection", self.projection, "ritz", "random")
 
     def __call__(
         self,
@@ -65,7 +65,7 @@ class CCALin(Iteration):
         """Solve `problem` for k canonical pairs."""
         if isinstance(problem, Pencil):
             raise TypeError("CCALin solves two data sets: use GenELinK for a pencil A v = λ B v")
-        rng = np.random.default_rng(rng)
+        rng = generator(rng)
         meter = Meter(problem.data_size, problem.setup)
         pencil = meter.metered(problem.pencil)
         start = start_block(pencil, self.columns(2 * k, pencil.d), rng)
