@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -283,7 +285,8 @@ def attack(rng: Rng) -> str:
     libraries = ("sklearn",) if "." in name else ()
     may = (genelin.SolverError, OSError) if argument in ("path", "checkpoint", "solver") else ()
     try:
-        outcome = called(lambda: function(**given), may=may, libraries=libraries)
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            outcome = called(lambda: function(**given), may=may, libraries=libraries)
     except Defect as defect:
         raise Defect(f"{defect} [{about}]") from defect
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Damage to files: bytes, words of text, and lies that only someone who knows the format can tell."""
+"""Damage to files: bytes, words of text, and lies that only who knows the format can tell."""
 
 from __future__ import annotations
 
@@ -266,7 +266,7 @@ def _header(rng: Random, shape: Any = None, descr: str = "") -> bytes:
         "17",
     )
     kinds += ("'(2,)<f8'", "'<f16'", "'|b1'", "'M8[s]'", "None", "'" + "a" * 300 + "'")
-    text = "{'descr': %s, 'fortran_order': %s, 'shape': %s, }" % (
+    text = "{{'descr': {}, 'fortran_order': {}, 'shape': {}, }}".format(
         descr or kinds[rng.integers(len(kinds)) if rng.random() < 0.6 else 0],
         ("False", "True", "0", "None", "'a'", "1e9")[rng.integers(6) if rng.random() < 0.2 else 0],
         shape or shapes[rng.integers(len(shapes))],

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import lapack, lstsq
 
+from genelin.arguments import check_flag, check_number, settle, shown
 from genelin.lazily import cached_property
 from genelin.linalg import Which, column_dots, range_basis, unit_diagonal
 from genelin.linalg.columns import EPS, Block, Vector
@@ -127,11 +128,8 @@ class TwoView:
             raise ValueError("X and Y have a single row: nothing is left after centring")
         object.__setattr__(self, "X", x)
         object.__setattr__(self, "Y", y)
-        for name in ("center", "scale"):
-            if not isinstance(getattr(self, name), bool | np.bool_):
-                raise TypeError(f"{name}={getattr(self, name)!r} must be True or False")
-        if self.form is not None and not isinstance(self.form, bool | np.bool_):
-            raise TypeError(f"form={self.form!r} must be True, False or None")
+        settle(self, check_flag, "center", "scale")
+        settle(self, check_flag, "form", optional=True)
         reg = _pair(self.reg, "reg", np.inf)
         if self.shrinkage is not None and any(reg):
             raise ValueError("reg and shrinkage exclude each other: give one of them")
@@ -388,19 +386,21 @@ def _estimate(x: Rows, y: Rows) -> float:
 
 def _pair(value: Any, name: str, highest: float) -> tuple[float, float]:
     """One number for both views, or one for each."""
+    given = value.tolist() if hasattr(value, "tolist") else value
+    parts = given if isinstance(given, tuple | list) else (given,)
     try:
-        numbers = np.atleast_1d(np.asarray(value, dtype=np.float64))
-    except (TypeError, ValueError):
-        numbers = np.empty(0)
-    if numbers.shape not in ((1,), (2,)) or not np.all((numbers >= 0) & (numbers <= highest)):
+        numbers = [check_number(name, part, 0, highest, infinite=True) for part in parts]
+    except ValueError:
+        numbers = []
+    if len(numbers) not in (1, 2):
         upper = "" if highest == np.inf else f" and at most {highest:g}"
         raise ValueError(
-            f"{name}={value!r}: give one number or a pair (for X, for Y), neither negative nor "
-            f"NaN{upper}"
+            f"{name}={shown(value)}: give one number or a pair (for X, for Y), neither negative "
+            f"nor NaN{upper}"
         )
     if not np.all(np.isfinite(numbers)):
         raise ValueError(f"{name}={value!r} is not finite")
-    return float(numbers[0]), float(numbers[-1])
+    return numbers[0], numbers[-1]
 
 
 # --- Checks of a pencil, before any long work starts -------------------------------------------

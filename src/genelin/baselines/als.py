@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.linalg import svdvals
 
+from genelin.arguments import check_count, check_number, generator, settle
 from genelin.baselines.pairs import Ground, Run, check_ending
 from genelin.eigen.iteration import Callback
 from genelin.io.checkpoint import UNKEPT, Journal
@@ -60,14 +61,11 @@ class MomentumALS:
 
     def __post_init__(self) -> None:
         as_solver(self.solver)
-        check_ending(self.iterations, self.max_iter)
-        if not 0 <= self.reduction < 1:
-            raise ValueError(f"reduction={self.reduction!r} must lie in [0, 1)")
-        if self.momentum is not None and not 0 <= self.momentum < 0.25:
-            raise ValueError(f"momentum={self.momentum!r} must lie in [0, ¼), or be None")
-        least = 0 if self.momentum is not None else 1
-        if not isinstance(self.guards, int | np.integer) or self.guards < least:
-            raise ValueError(f"guards={self.guards!r} must be a whole number from {least} on")
+        check_ending(self)
+        settle(self, check_number, "reduction", least=0, below=1)
+        limits = {"least": 0, "below": 0.25, "otherwise": ", or be None"}
+        settle(self, check_number, "momentum", optional=True, **limits)
+        settle(self, check_count, "guards", least=1 if self.momentum is None else 0)
 
     def __call__(
         self,
@@ -79,7 +77,7 @@ class MomentumALS:
         journal: Journal = UNKEPT,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs."""
-        rng, ground = np.random.default_rng(rng), Ground(problem, self)
+        rng, ground = generator(rng), Ground(problem, self)
         m = min(k + self.guards, *problem.splits)
         run = Run(ground, k, tol, callback, self.iterations, self.max_iter, journal)
         solver = as_solver(self.solver)

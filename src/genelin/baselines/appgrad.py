@@ -9,19 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from genelin.baselines.pairs import Ground, Pairs, Run, check_ending, check_positive
+from genelin.arguments import check_count, check_number, generator, settle, shown
+from genelin.baselines.pairs import Ground, Pairs, Run, check_ending
 from genelin.eigen.iteration import Callback
 from genelin.io.checkpoint import UNKEPT, Journal
 from genelin.linalg.columns import EPS, Block
 from genelin.operators import Operator
 from genelin.problems import TwoView
 from genelin.results import CCASolution, Status
-from genelin.solvers import check_count
 from genelin.solvers.bounds import spectral_bounds
 
 __all__ = ["AppGrad", "StochasticAppGrad"]
 
 Rng = np.random.Generator | int | None
+MOST_EPOCHS = 1e9
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,8 @@ class AppGrad:
     max_iter: int = 20_000
 
     def __post_init__(self) -> None:
-        _check_step(self.step)
-        check_ending(self.iterations, self.max_iter)
+        object.__setattr__(self, "step", _checked_step(self.step))
+        check_ending(self)
 
     def __call__(
         self,
@@ -68,7 +69,7 @@ class AppGrad:
         journal: Journal = UNKEPT,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs."""
-        rng, ground = np.random.default_rng(rng), Ground(problem, self)
+        rng, ground = generator(rng), Ground(problem, self)
         etas = _steps(ground, self.step, 0.0)
         run = Run(ground, k, tol, callback, self.iterations, self.max_iter, journal)
         x, y = _sides(ground, (ground.S_x, ground.S_y), k, rng)
@@ -129,13 +130,11 @@ class StochasticAppGrad:
     records: int = 10
 
     def __post_init__(self) -> None:
-        _check_step(self.step)
-        check_positive("epochs", self.epochs)
-        check_count("records", self.records)
-        if self.decay:
-            check_positive("decay", self.decay)
-        if self.batch is not None:
-            check_count("batch", self.batch)
+        object.__setattr__(self, "step", _checked_step(self.step))
+        settle(self, check_number, "epochs", above=0, most=MOST_EPOCHS)
+        settle(self, check_count, "records")
+        settle(self, check_number, "decay", least=0)
+        settle(self, check_count, "batch", optional=True)
 
     def __call__(
         self,
@@ -147,7 +146,7 @@ class StochasticAppGrad:
         journal: Journal = UNKEPT,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs."""
-        rng, ground = np.random.default_rng(rng), Ground(problem, self)
+        rng, ground = generator(rng), Ground(problem, self)
         n, batch = problem.X.n, 20 * k if self.batch is None else self.batch
         if batch < k:
             raise ValueError(
@@ -194,9 +193,10 @@ class _Side:
     def step(self, to: Block, eta: float, fresh: bool = False) -> None:
         """Φ̃ ← Φ̃ − η(SΦ̃ − to), and normalise; `fresh` if S is another one than in the last step."""
         SP = self.S @ self.P if fresh else self.SP
-        self.P = self.P - eta * (SP - to)
-        self.SP = self.S @ self.P
-        self.W, self.SW = _normalised(self.P, self.SP)
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.P = self.P - eta * (SP - to)
+            self.SP = self.S @ self.P
+            self.W, self.SW = _normalised(self.P, self.SP)
 
 
 def _sides(
@@ -213,10 +213,15 @@ def _seen(ground: Ground, rows: NDArray[np.int64], x: _Side, y: _Side, to_y: Blo
     return ground.rotated(*(np.vstack(block) for block in blocks))
 
 
-def _check_step(step: Any) -> None:
-    for eta in step if isinstance(step, tuple) else (step,):
-        if eta is not None:
-            check_positive("step", eta)
+def _checked_step(step: Any) -> float | tuple[float, float] | None:
+    if step is None:
+        return None
+    if not isinstance(step, tuple):
+        return check_number("step", step, above=0, otherwise=", a pair of them, or None")
+    if len(step) != 2:
+        raise ValueError(f"step={shown(step)} must be one number or a pair (for X, for Y)")
+    x, y = (check_number("step", eta, above=0) for eta in step)
+    return x, y
 
 
 def _steps(
@@ -240,6 +245,8 @@ def _step_flops(d: int, k: int) -> float:
 def _normalised(P: Block, SP: Block) -> tuple[Block, Block]:
     """P(PᵀSP)^{-½}, and its product with S; directions below rounding stay as short as they are."""
     M = P.T @ SP
+    if not np.all(np.isfinite(M)):
+        raise ValueError("step is too long and the iteration diverges: use step=None, 1/λ_max")
     weights, U = eigh((M + M.T) / 2)
     floor = 10 * len(M) * EPS * max(float(weights[-1]), 1e-290)
     root = (U / np.sqrt(np.maximum(weights, floor))) @ U.T

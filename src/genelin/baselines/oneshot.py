@@ -9,13 +9,13 @@ import numpy as np
 from scipy.linalg import eigh, qr, svd
 from scipy.sparse.linalg import LinearOperator, eigsh, svds
 
+from genelin.arguments import check_count, generator, settle
 from genelin.baselines.pairs import Ground
 from genelin.eigen.iteration import Callback
 from genelin.linalg.columns import Block, Vector
 from genelin.operators import Operator
 from genelin.problems import TwoView
 from genelin.results import CCASolution
-from genelin.solvers import check_count
 
 __all__ = ["DWCCA", "NWCCA", "PCACCA", "RandomizedCCA"]
 
@@ -61,7 +61,7 @@ class NWCCA:
         callback: Callback | None = None,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs."""
-        rng, ground = np.random.default_rng(rng), Ground(problem, self)
+        rng, ground = generator(rng), Ground(problem, self)
         U, V = _top_singular(ground, ground.S_xy, k, rng)
         return ground.one_shot(ground.pairs(U, V, k), tol, rng, callback)
 
@@ -95,7 +95,7 @@ class DWCCA:
         callback: Callback | None = None,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs."""
-        rng, ground = np.random.default_rng(rng), Ground(problem, self)
+        rng, ground = generator(rng), Ground(problem, self)
         x_root, y_root = (_inverse_root(S.diagonal()) for S in (problem.S_x, problem.S_y))
         U, V = _top_singular(ground, ground.S_xy, k, rng, x_root, y_root)
         pairs = ground.pairs(x_root[:, None] * U, y_root[:, None] * V, k)
@@ -127,8 +127,7 @@ class PCACCA:
     components: int | None = None
 
     def __post_init__(self) -> None:
-        if self.components is not None:
-            check_count("components", self.components)
+        settle(self, check_count, "components", optional=True)
 
     def __call__(
         self,
@@ -139,7 +138,7 @@ class PCACCA:
         callback: Callback | None = None,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs."""
-        rng, ground = np.random.default_rng(rng), Ground(problem, self)
+        rng, ground = generator(rng), Ground(problem, self)
         wanted = 10 * k if self.components is None else self.components
         if wanted < k:
             raise ValueError(f"components={wanted} must be at least k={k}")
@@ -175,9 +174,8 @@ class RandomizedCCA:
     power: int = 1
 
     def __post_init__(self) -> None:
-        check_count("power", self.power)
-        if not isinstance(self.oversample, int | np.integer) or self.oversample < 0:
-            raise ValueError(f"oversample={self.oversample!r} must be a whole number from 0 on")
+        settle(self, check_count, "power")
+        settle(self, check_count, "oversample", least=0)
 
     def __call__(
         self,
@@ -188,7 +186,7 @@ class RandomizedCCA:
         callback: Callback | None = None,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs."""
-        rng, ground = np.random.default_rng(rng), Ground(problem, self)
+        rng, ground = generator(rng), Ground(problem, self)
         m = min(k + self.oversample, *problem.splits)
         Q = rng.standard_normal((ground.d, m))
         for _ in range(self.power):

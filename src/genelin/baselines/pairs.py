@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import svd
 
+from genelin.arguments import check_count, settle
 from genelin.eigen.basis import Products, RitzBasis
 from genelin.eigen.ccalin import canonical_solution, mirrored
 from genelin.eigen.iteration import Callback, Meter, guarded
@@ -20,18 +21,11 @@ from genelin.linalg.columns import Block, Vector
 from genelin.operators import BlockDiagonal, Counting, OffDiagonal, Operator
 from genelin.problems import Pencil, TwoView, refuse_other_problems
 from genelin.results import CCASolution, Record, Status, Trace
-from genelin.solvers import CG, check_count
+from genelin.solvers import CG
 
-__all__ = ["Ground", "Pairs", "Run", "check_ending", "check_positive"]
+__all__ = ["Ground", "Pairs", "Run", "check_ending"]
 
 STALE = 1000  # iterations without one per cent of progress
-
-
-def check_positive(name: str, value: Any) -> None:
-    """Refuse a setting that is not a positive number."""
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not number or not 0 < value < np.inf:
-        raise ValueError(f"{name}={value!r} must be a positive number")
 
 
 @dataclass(frozen=True)
@@ -252,11 +246,10 @@ class Run:
         return False
 
 
-def check_ending(iterations: Any, max_iter: Any) -> None:
+def check_ending(settings: Any) -> None:
     """Refuse counts of iterations that are none."""
-    check_count("max_iter", max_iter)
-    if iterations is not None:
-        check_count("iterations", iterations)
+    settle(settings, check_count, "max_iter")
+    settle(settings, check_count, "iterations", optional=True)
 
 
 def _basis(Z: Block, S: Operator, k: int) -> tuple[Block, Block]:

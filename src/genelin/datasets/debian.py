@@ -114,9 +114,9 @@ class _Bags:
         kept = np.flatnonzero(counts >= seen)
         if not len(kept):
             raise DataError(f"{place}: no word is seen in {seen} rows: lower `seen`")
-        place = np.full(len(counts), -1, np.int32)
-        place[kept] = np.arange(len(kept), dtype=np.int32)
-        columns = place[entries]
+        position = np.full(len(counts), -1, np.int32)
+        position[kept] = np.arange(len(kept), dtype=np.int32)
+        columns = position[entries]
         stays = columns >= 0
         ends = np.cumsum(np.frombuffer(self._lengths, np.int32))
         indptr = np.concatenate([[0], np.cumsum(stays)])[np.concatenate([[0], ends])]

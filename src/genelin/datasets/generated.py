@@ -8,11 +8,14 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import solve_triangular
 
+from genelin.arguments import check_count, check_flag, check_number, check_numbers, generator, shown
 from genelin.datasets.views import Array, KnownPencil, Views
 
 __all__ = ["mesh_pencil", "pencil", "sparse_pairs", "two_view_gaussian"]
 
 OWN = "Generated; free of rights."
+MOST = 2**31 - 1  # rows or columns: indices have 32 bits
+MOST_KAPPA = 1e14  # of a matrix that has a Cholesky factor in floating point
 Rng = np.random.Generator | int | None
 
 
@@ -45,18 +48,16 @@ def two_view_gaussian(
     >>> top_k_cca(X, Y, k=2).correlations.round(2).tolist()
     [0.8, 0.5]
     """
-    d1, d2 = d if isinstance(d, tuple) else (d, d)
-    kappas = kappa if isinstance(kappa, tuple) else (kappa, kappa)
-    sigma = np.atleast_1d(np.asarray(correlations, dtype=np.float64))
+    n = check_count("n", n, most=MOST)
+    d1, d2 = (check_count("d", size, most=MOST) for size in _both("d", d))
+    kappas = [check_number("kappa", value, 1) for value in _both("kappa", kappa)]
+    sigma = np.atleast_1d(check_numbers("correlations", correlations))
     if sigma.ndim != 1 or len(sigma) > min(d1, d2) or not np.all((sigma >= 0) & (sigma < 1)):
         raise ValueError(
-            f"correlations={correlations!r} must be at most {min(d1, d2)} numbers in [0, 1)"
+            f"correlations={shown(correlations)} must be numbers in [0, 1), at most as many as the "
+            f"smaller d, {min(d1, d2)}"
         )
-    if not all(1 <= value < np.inf for value in kappas):
-        raise ValueError(f"kappa={kappa!r} must be at least 1")
-    if n < 1:
-        raise ValueError(f"n={n!r} must be at least 1")
-    rng = np.random.default_rng(rng)
+    rng = generator(rng)
     sigma = -np.sort(-sigma)
     k = len(sigma)
     roots = [_root(rng, size, value) for size, value in zip((d1, d2), kappas, strict=True)]
@@ -74,6 +75,15 @@ def two_view_gaussian(
         x_weights=x_inverse[:, :k],
         y_weights=y_inverse[:, :k],
     )
+
+
+def _both(name: str, value: Any) -> tuple[Any, Any]:
+    """A setting of both views: one value, or a pair."""
+    if not isinstance(value, tuple):
+        return value, value
+    if len(value) != 2:
+        raise ValueError(f"{name}={shown(value)} must be one number or a pair (for X, for Y)")
+    return value
 
 
 def _root(rng: np.random.Generator, d: int, kappa: float) -> tuple[Array, Array]:
@@ -97,10 +107,10 @@ def sparse_pairs(correlations: Any, *, rng: Rng = 0) -> Views:
     >>> top_k_cca(X, Y, k=3, center=False).correlations.round(6).tolist()
     [0.9, 0.5, 0.1]
     """
-    values = np.asarray(correlations, dtype=np.float64)
+    values = check_numbers("correlations", correlations)
     if values.ndim != 1 or not len(values) or not np.all((values >= 0) & (values <= 1)):
         raise ValueError("correlations must be numbers in [0, 1], one for each column of a view")
-    rng, d = np.random.default_rng(rng), len(values)
+    rng, d = generator(rng), len(values)
     pair = rng.permutation(d)
     sines = np.sqrt(1 - values**2)
     E_x = sparse.coo_array((np.ones(d), (2 * pair, pair)), shape=(2 * d, d))
@@ -161,14 +171,16 @@ def pencil(
     >>> bool(abs(sol.values - case.values[:3]).max() < 1e-8)
     True
     """
-    if not kappa >= 1:
-        raise ValueError(f"kappa={kappa!r} must be at least 1")
-    chosen = None if values is None else np.asarray(values, dtype=np.float64)
+    d = check_count("d", d, most=MOST)
+    k = check_count("k", k, most=d if values is None else None)
+    kappa = check_number("kappa", kappa, 1, MOST_KAPPA)
+    rho, gamma = check_number("rho", rho, 0, 1), check_number("gamma", gamma, 1)
+    check_flag("indefinite", indefinite)
+    check_flag("unit_diagonal", unit_diagonal)
+    chosen = None if values is None else check_numbers("values", values)
     if chosen is not None and chosen.shape != (d,):
         raise ValueError(f"values has shape {chosen.shape}: give d = {d} eigenvalues")
-    if chosen is None and not (1 <= k <= d and 0 <= rho <= 1 and gamma >= 1):
-        raise ValueError(f"k={k}, rho={rho}, gamma={gamma}: need 1 ≤ k ≤ d, 0 ≤ ρ ≤ 1 and γ ≥ 1")
-    rng = np.random.default_rng(rng)
+    rng = generator(rng)
     Q, U = (np.linalg.qr(rng.standard_normal((d, d)))[0] for _ in range(2))
     B = (Q * np.logspace(0, -np.log10(kappa), d)) @ Q.T
     scale = 1 / np.sqrt(B.diagonal()) if unit_diagonal else np.ones(d)
@@ -197,15 +209,14 @@ def mesh_pencil(side: int, *, rng: Rng = 0) -> tuple[Any, Any]:
     >>> A.shape, B.nnz
     ((25, 25), 137)
     """
-    if side < 2:
-        raise ValueError(f"side={side!r} must be at least 2")
+    side = check_count("side", side, 2, 2**15)
     nodes = np.arange(side * side).reshape(side, side)
     corners = (nodes[:-1, :-1], nodes[:-1, 1:], nodes[1:, :-1], nodes[1:, 1:])
     a, b, c, e = (corner.ravel() for corner in corners)
     triangles = np.concatenate([np.stack([b, a, e], axis=1), np.stack([c, a, e], axis=1)])
     stiffness = np.array([[2, -1, -1], [-1, 1, 0], [-1, 0, 1]]) / 2  # right angle first
     mass = (np.ones((3, 3)) + np.eye(3)) / (24 * (side - 1) ** 2)
-    half = np.random.default_rng(rng).permutation(len(triangles)) < len(triangles) // 2
+    half = generator(rng).permutation(len(triangles)) < len(triangles) // 2
 
     def assembled(local: Any, chosen: Any) -> Any:
         rows, columns = np.repeat(chosen, 3, axis=1).ravel(), np.tile(chosen, (1, 3)).ravel()

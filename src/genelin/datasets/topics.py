@@ -9,7 +9,8 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import cholesky, svdvals
 
-from genelin.datasets.generated import OWN, Rng
+from genelin.arguments import check_count, generator
+from genelin.datasets.generated import MOST, OWN, Rng
 from genelin.datasets.views import Array, Views
 
 __all__ = ["sparse_topics", "topic_correlations"]
@@ -39,8 +40,8 @@ def sparse_topics(n: int, d: int, nonzeros: int = 6, topics: int = 40, *, rng: R
     >>> views.X.shape, bool(views.X.nnz <= 6000)
     ((1000, 200), True)
     """
-    _check(n, d, nonzeros, topics)
-    rng = np.random.default_rng(rng)
+    n, d, nonzeros, topics = _checked(n, d, nonzeros, topics)
+    rng = generator(rng)
     shares = np.cumsum(1 / np.arange(1, d + 1))
     orders = [rng.permutation(d).astype(np.int32) for _ in range(2)]
     blocks: tuple[list[Any], list[Any]] = ([], [])
@@ -58,12 +59,12 @@ def sparse_topics(n: int, d: int, nonzeros: int = 6, topics: int = 40, *, rng: R
     )
 
 
-def _check(n: int, d: int, nonzeros: int, topics: int) -> None:
-    for name, value in (("n", n), ("d", d), ("nonzeros", nonzeros), ("topics", topics)):
-        if not isinstance(value, int | np.integer) or value < 1:
-            raise ValueError(f"{name}={value!r} must be a whole number of at least 1")
+def _checked(n: Any, d: Any, nonzeros: Any, topics: Any) -> tuple[int, int, int, int]:
+    n, d = check_count("n", n, most=MOST), check_count("d", d, most=MOST)
+    nonzeros, topics = check_count("nonzeros", nonzeros, most=MOST), check_count("topics", topics)
     if topics > d:
         raise ValueError(f"topics={topics} must be at most d={d}: every topic has words of its own")
+    return n, d, nonzeros, topics
 
 
 def _strength(topics: int) -> Array:
@@ -100,7 +101,7 @@ def topic_correlations(
     >>> topic_correlations(2000)[:3].round(4).tolist()
     [0.8727, 0.8683, 0.8635]
     """
-    _check(1, d, nonzeros, topics)
+    _, d, nonzeros, topics = _checked(1, d, nonzeros, topics)
     Q, m = _word_probabilities(d, topics), nonzeros
     present = 1.0 - (1.0 - Q) ** m  # (d, topics)
     mean = present.mean(axis=1)

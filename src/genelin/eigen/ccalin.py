@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.linalg import svd
 
+from genelin.arguments import check_choice, generator
 from genelin.eigen.basis import Products, RitzBasis, start_block, within_range
 from genelin.eigen.genelink import fix_signs
 from genelin.eigen.iteration import Callback, Iteration, Meter, Outcome, run
@@ -52,8 +53,7 @@ class CCALin(Iteration):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.projection not in ("ritz", "random"):
-            raise ValueError(f"projection={self.projection!r} must be 'ritz' or 'random'")
+        check_choice("projection", self.projection, "ritz", "random")
 
     def __call__(
         self,
@@ -66,7 +66,7 @@ class CCALin(Iteration):
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs."""
         refuse_other_problems(self, problem)
-        rng = np.random.default_rng(rng)
+        rng = generator(rng)
         meter = Meter(problem.data_size, problem.setup)
         pencil = meter.metered(problem.pencil)
         start = start_block(pencil, self.columns(2 * k, pencil.d), rng)

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from genelin.arguments import check_count, check_number, settle
 from genelin.linalg.columns import Block
 from genelin.operators import Rows
 
@@ -45,10 +46,10 @@ class ClusterSpec:
 
     def __post_init__(self) -> None:
         for name in ("workers", "cores"):
-            _check_whole(name, getattr(self, name))
+            settle(self, check_count, name)
         for name in ("memory", "bandwidth"):
-            _check_number(name, getattr(self, name), above=True)
-        _check_number("latency", self.latency, above=False)
+            settle(self, check_number, name, above=0)
+        settle(self, check_number, "latency", least=0)
 
     def __str__(self) -> str:
         one = self.workers == 1
@@ -102,10 +103,9 @@ class DataSpec:
     dtype: Any = np.float32
 
     def __post_init__(self) -> None:
-        _check_whole("n", self.n)
-        _check_whole("d", self.d)
+        settle(self, check_count, "n", "d")
         if self.nonzeros is not None:
-            _check_number("nonzeros", self.nonzeros, above=True)
+            settle(self, check_number, "nonzeros", above=0)
             if self.nonzeros > self.d:
                 raise ValueError(f"nonzeros={self.nonzeros} of a row with d={self.d} columns")
         try:
@@ -201,15 +201,3 @@ class _Described(Rows):
 def _log(number: int, base: int) -> float:
     """log, without the rounding that would take 64 = 2⁶ above 6."""
     return round(log(number) / log(base), 9)
-
-
-def _check_whole(name: str, value: Any) -> None:
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or value < 1:
-        raise ValueError(f"{name}={value!r} must be a whole number of at least 1")
-
-
-def _check_number(name: str, value: Any, above: bool) -> None:
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not number or not 0 <= value < np.inf or (above and value == 0):
-        raise ValueError(f"{name}={value!r} must be a {'positive ' if above else ''}number")

@@ -9,6 +9,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from genelin.arguments import check_count, check_number, generator, settle
 from genelin.eigen.basis import Products, RitzBasis, start_block, within_range
 from genelin.eigen.ccalin import canonical_solution, halves, mirrored
 from genelin.eigen.correction import Correctors
@@ -24,7 +25,7 @@ from genelin.linalg.columns import Block, Vector
 from genelin.problems import Pencil, TwoView
 from genelin.results import CCASolution, EigenSolution, Record, Status, Trace
 from genelin.room import memory_used_again
-from genelin.solvers import CG, as_solver, check_count
+from genelin.solvers import CG, as_solver
 from genelin.threads import one_blas_thread
 
 __all__ = ["Davidson"]
@@ -87,10 +88,9 @@ class Davidson:
 
     def __post_init__(self) -> None:
         as_solver(self.solver)
-        if not 0 <= self.reduction < 1:
-            raise ValueError(f"reduction={self.reduction!r} must lie in [0, 1)")
-        for name in ("steps", "blocks", "keep", "max_iter"):
-            check_count(name, getattr(self, name))
+        settle(self, check_number, "reduction", least=0, below=1)
+        settle(self, check_count, "steps", "blocks", "keep", "max_iter")
+        settle(self, check_number, "max_applications", least=0, infinite=True)
         if self.blocks <= self.keep:
             raise ValueError(f"blocks={self.blocks} must be more than keep={self.keep}")
 
@@ -124,7 +124,7 @@ class Davidson:
         journal: Journal = UNKEPT,
     ) -> EigenSolution | CCASolution:
         """Solve `problem` for k pairs."""
-        rng = np.random.default_rng(rng)
+        rng = generator(rng)
         in_parts = isinstance(problem, TwoView) and not problem.X.at_hand
         with memory_used_again(sparing=in_parts):
             if isinstance(problem, TwoView):

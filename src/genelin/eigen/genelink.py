@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from genelin.arguments import generator
 from genelin.eigen.basis import start_block
 from genelin.eigen.iteration import Callback, Iteration, Meter, Outcome, run
 from genelin.io.checkpoint import UNKEPT, Journal
@@ -53,7 +54,7 @@ class GenELinK(Iteration):
     ) -> EigenSolution:
         """Solve `problem` for k pairs."""
         refuse_other_problems(self, problem)
-        rng = np.random.default_rng(rng)
+        rng = generator(rng)
         meter = Meter(problem.data_size)
         pencil = meter.metered(problem)
         start = self._start(pencil, self.columns(k, pencil.d), rng)

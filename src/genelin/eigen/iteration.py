@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from genelin.arguments import check_count, check_flag, check_number, settle
 from genelin.eigen.basis import (
     RitzBasis,
     first_basis,
@@ -25,7 +26,7 @@ from genelin.linalg.columns import Block, Vector
 from genelin.operators import Counter, Counting
 from genelin.problems import Pencil
 from genelin.results import Cost, LinearSolution, Record, Status, Trace
-from genelin.solvers import CG, LinearSolver, as_solver, check_count
+from genelin.solvers import CG, LinearSolver, as_solver
 
 __all__ = ["Callback", "Iteration", "Meter", "Outcome", "guarded", "run"]
 
@@ -59,15 +60,12 @@ class Iteration:
 
     def __post_init__(self) -> None:
         as_solver(self.solver)
-        number = isinstance(self.reduction, int | float | np.floating)
-        if not callable(self.reduction) and not (number and 0 <= self.reduction < 1):
-            raise ValueError(
-                f"reduction={self.reduction!r} must lie in [0, 1), or be a function of iterations"
-            )
-        check_count("max_iter", self.max_iter)
-        for name in ("iterations", "batch"):
-            if getattr(self, name) is not None:
-                check_count(name, getattr(self, name))
+        if not callable(self.reduction):
+            otherwise = ", or be a function of iterations"
+            settle(self, check_number, "reduction", least=0, below=1, otherwise=otherwise)
+        settle(self, check_count, "max_iter")
+        settle(self, check_count, "iterations", "batch", optional=True)
+        settle(self, check_flag, "locally_optimal")
 
     def columns(self, k: int, d: int) -> int:
         """Columns to iterate for k wanted pairs: k, and guards in a locally optimal run."""

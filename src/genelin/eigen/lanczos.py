@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from genelin.arguments import check_count, check_method, generator, settle
 from genelin.eigen.basis import Products, RitzBasis
 from genelin.eigen.copies import Pairs, Round, all_copies, kept_of, most_alike
 from genelin.eigen.davidson import Davidson, largest
@@ -24,7 +25,6 @@ from genelin.linalg.tall import tall_dot, tall_times
 from genelin.problems import Pencil, refuse_other_problems
 from genelin.results import EigenSolution, Record, Status, Trace
 from genelin.room import memory_used_again
-from genelin.solvers import check_count
 from genelin.threads import one_blas_thread
 
 __all__ = ["Lanczos"]
@@ -78,11 +78,10 @@ class Lanczos:
     further: Any = Davidson()  # noqa: RUF009 - frozen
 
     def __post_init__(self) -> None:
-        check_count("columns", self.columns)
-        for name in ("room", "max_steps"):
-            if getattr(self, name) is not None:
-                check_count(name, getattr(self, name))
-        if not callable(self.further) or getattr(self.further, "solves", Pencil) is not Pencil:
+        settle(self, check_count, "columns")
+        settle(self, check_count, "room", "max_steps", optional=True)
+        check_method("further", self.further)
+        if getattr(self.further, "solves", Pencil) is not Pencil:
             raise TypeError(
                 f"further={self.further!r} must be a method for pencils, such as Davidson()"
             )
@@ -98,7 +97,7 @@ class Lanczos:
     ) -> EigenSolution:
         """Solve `problem` for k pairs."""
         refuse_other_problems(self, problem)
-        rng, meter = np.random.default_rng(rng), Meter(problem.data_size)
+        rng, meter = generator(rng), Meter(problem.data_size)
         further, left = self.further, journal.recall()
         if self._fits(k, problem.d) and (left is None or "F" in left.arrays):
             with memory_used_again(), one_blas_thread():

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
+from genelin.arguments import check_number, generator, settle
 from genelin.eigen.basis import start_block
 from genelin.eigen.copies import Round, all_copies, converged, kept_of
 from genelin.eigen.davidson import Davidson
@@ -66,9 +67,7 @@ class ShiftInvert:
     shift: float | None = None
 
     def __post_init__(self) -> None:
-        number = isinstance(self.shift, int | float | np.number) and np.isfinite(self.shift)
-        if self.shift is not None and not number:
-            raise ValueError(f"shift={self.shift!r} must be a finite number, or None")
+        settle(self, check_number, "shift", optional=True, otherwise=", or None")
 
     def __call__(
         self,
@@ -81,7 +80,7 @@ class ShiftInvert:
     ) -> EigenSolution:
         """Solve `problem` for k pairs; the callback sees what `Davidson` makes of them."""
         refuse_other_problems(self, problem)
-        rng, meter = np.random.default_rng(rng), Meter(problem.data_size)
+        rng, meter = generator(rng), Meter(problem.data_size)
 
         def run(method: Davidson) -> EigenSolution:
             found = method(problem, k, tol, rng, callback, journal)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from genelin.arguments import check_flag, check_index, check_number, generator
 from genelin.defects import our_work
 from genelin.eigen.cluster import ClusterSpec, DataSpec, described
 from genelin.eigen.cluster_routes import planned_on
@@ -87,14 +88,14 @@ def top_k(
     """
     kept = _checkpoint(checkpoint, resume)
     problem = Pencil(A, B, which)
-    _check_k(k, problem.d, f"the size of A, {problem.d}")
-    _check_tol(tol)
+    k = check_index("k", k, 1, problem.d, f"the size of A, {problem.d}")
+    tol = check_number("tol", tol, above=0, below=1)
     _check_callback(callback)
-    generator = _generator(rng)
-    problem, units = in_units(problem, generator)
-    check_pencil(problem, generator)
+    rng = generator(rng)
+    problem, units = in_units(problem, rng)
+    check_pencil(problem, rng)
     problem, method, route = _settled(units.method(method), problem, k)
-    run = _Run(problem, method, k, tol, generator, units.told(callback))
+    run = _Run(problem, method, k, tol, rng, units.told(callback))
     solution: EigenSolution = units.back(run.solution(kept, resume))
     _warn_if_unconverged(solution, tol)
     return _described(solution, route)
@@ -167,10 +168,11 @@ def top_k_cca(
     """
     kept = _checkpoint(checkpoint, resume)
     problem = TwoView(X, Y, reg, center, scale, shrinkage, form)
-    _check_k(k, min(problem.splits), f"the smaller number of columns, {min(problem.splits)}")
-    _check_tol(tol)
+    most = min(problem.splits)
+    k = check_index("k", k, 1, most, f"the smaller number of columns, {most}")
+    tol = check_number("tol", tol, above=0, below=1)
     _check_callback(callback)
-    generator = _generator(rng)
+    rng = generator(rng)
     problem, method, route = _settled(method, problem, k)
     for deficiency in problem.deficiencies:
         if deficiency.rank is not None and k > deficiency.rank:
@@ -179,7 +181,7 @@ def top_k_cca(
                 "ask for fewer pairs, or set reg > 0"
             )
         warnings.warn(deficiency.message, RankDeficiencyWarning, stacklevel=2)
-    run = _Run(problem, method, k, tol, generator, callback)
+    run = _Run(problem, method, k, tol, rng, callback)
     solution: CCASolution = run.solution(kept, resume)
     _warn_if_unconverged(solution, tol)
     return _described(solution, route)
@@ -208,8 +210,8 @@ def plan_top_k(
     ('dense', 1.0)
     """
     problem = Pencil(A, B, which)
-    _check_k(k, problem.d, f"the size of A, {problem.d}")
-    _check_tol(tol)
+    k = check_index("k", k, 1, problem.d, f"the size of A, {problem.d}")
+    tol = check_number("tol", tol, above=0, below=1)
     return surveyed(problem, k, tol)
 
 
@@ -268,8 +270,9 @@ def plan_cca(
     if imagined:
         X, Y = described(X, Y)
     problem = TwoView(X, Y, reg, center, scale, shrinkage, form)
-    _check_k(k, min(problem.splits), f"the smaller number of columns, {min(problem.splits)}")
-    _check_tol(tol)
+    most = min(problem.splits)
+    k = check_index("k", k, 1, most, f"the smaller number of columns, {most}")
+    tol = check_number("tol", tol, above=0, below=1)
     if cluster is None:
         return planned(problem, k, measured()) if imagined else surveyed(problem, k, tol)
     steps = None if imagined else trial_steps(problem)
@@ -331,38 +334,15 @@ class _Run:
 
 
 def _checkpoint(checkpoint: Any, resume: Any) -> Checkpoint | None:
-    if not isinstance(resume, bool | np.bool_):
-        raise TypeError(f"resume={resume!r} must be True or False")
+    check_flag("resume", resume)
     if checkpoint is None and resume:
         raise ValueError("resume=True needs checkpoint=, the folder with the state to resume")
     return None if checkpoint is None else Checkpoint.of(checkpoint)
 
 
-def _check_k(k: Any, most: int, what: str) -> None:
-    if not isinstance(k, int | np.integer) or isinstance(k, bool):
-        raise TypeError(f"k={k!r} must be an integer")
-    if not 1 <= k <= most:
-        raise ValueError(f"k={k} must be at least 1 and at most {what}")
-
-
-def _check_tol(tol: Any) -> None:
-    if not isinstance(tol, int | float | np.number) or not np.isreal(tol) or not 0 < tol.real < 1:
-        raise ValueError(f"tol={tol!r} must be a number between 0 and 1")
-
-
 def _check_callback(callback: Any) -> None:
     if callback is not None and not callable(callback):
         raise TypeError(f"callback={callback!r} must be a function of (record, W), or None")
-
-
-def _generator(rng: Any) -> np.random.Generator:
-    try:
-        return np.random.default_rng(rng)
-    except (TypeError, ValueError) as error:
-        raise type(error)(
-            f"rng={rng!r} must be a seed (an integer that is not negative), a numpy Generator, or "
-            "None"
-        ) from error
 
 
 def _checked(solution: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from genelin.arguments import check_numbers
 from genelin.eigen.dense import Dense
 from genelin.linalg.columns import Block
 from genelin.operators import Counter, Rows
@@ -94,8 +95,10 @@ def start_of_views(given: Any, problem: TwoView) -> tuple[Block, Block] | None:
     if isinstance(given, CCASolution):
         given = (given.x_weights, given.y_weights)
     if not isinstance(given, tuple):
-        given = np.split(np.asarray(given, dtype=np.float64), [problem.splits[0]])
-    x, y = (np.asarray(W, dtype=np.float64) for W in given)
+        given = np.split(np.atleast_1d(check_numbers("start", given)), [problem.splits[0]])
+    if len(given) != 2:
+        raise ValueError(f"start has {len(given)} blocks: it must have one for X and one for Y")
+    x, y = (np.atleast_1d(check_numbers("start", W)) for W in given)
     shapes = [(len(W), W.shape[1:]) for W in (x, y)]
     if shapes != [(d, x.shape[1:]) for d in problem.splits] or x.ndim != 2:
         raise ValueError(
@@ -111,7 +114,10 @@ def start_vectors(given: Any, pencil: Pencil) -> Block:
         return np.empty((pencil.d, 0))
     if isinstance(given, EigenSolution):
         given = given.vectors
-    W = np.vstack(given) if isinstance(given, tuple) else np.asarray(given, dtype=np.float64)
+    blocks = given if isinstance(given, tuple) else (given,)
+    parts = [check_numbers("start", block) for block in blocks]
+    matching = len({part.shape[1:] for part in parts}) == 1 and parts[0].ndim == 2
+    W = np.vstack(parts) if matching else np.empty(0)
     if W.ndim != 2 or len(W) != pencil.d or not np.all(np.isfinite(W)):
         raise ValueError(
             f"start has shape {W.shape}: it must be finite columns of length {pencil.d}, or a "

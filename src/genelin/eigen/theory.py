@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from genelin.arguments import check_count, check_index, check_number, check_numbers, settle
+
 __all__ = [
     "TwoPhase",
     "agd_steps",
@@ -31,6 +33,31 @@ __all__ = [
 ]
 
 Solver = Literal["GD", "AGD", "SVRG", "ASVRG"]
+TINY, HUGE = 1e-50, 1e50  # the range in which bounds, with their powers, can be computed
+LIMITS: dict[str, dict[str, Any]] = {
+    "rho": {"least": TINY, "most": 1},
+    "gamma": {"least": 1, "most": HUGE},
+    "kappa": {"least": 1, "most": HUGE},
+    "kappa_tilde": {"least": 1, "most": HUGE},
+    "cos_theta": {"least": TINY, "most": 1},
+    "cos_theta0": {"least": TINY, "most": 1},
+    "epsilon": {"least": TINY, "most": 1},
+    "delta": {"least": TINY, "most": 1},
+    "zeta": {"least": TINY, "most": 1},
+    "eta": {"least": TINY, "most": 1},
+    "theta": {"least": 0, "most": HUGE},
+    "constant": {"least": TINY, "most": HUGE},
+    "n": {"least": 1, "most": HUGE},
+    "d": {"least": 1, "most": HUGE},
+    "k": {"least": 1, "most": HUGE},
+    "nnz": {"least": 0, "most": HUGE},
+}
+
+
+def _check(**given: Any) -> None:
+    """Refuse parameters for which the bounds say nothing."""
+    for name, value in given.items():
+        check_number(name, value, **LIMITS[name])
 
 
 def eigengap(values: Any, k: int) -> float:
@@ -41,7 +68,7 @@ def eigengap(values: Any, k: int) -> float:
     >>> eigengap([1.0, -4.0, 2.0], k=1)
     0.5
     """
-    sizes = np.sort(np.abs(np.asarray(values, dtype=np.float64)))[::-1]
+    sizes = _sizes(values, k)
     following = sizes[k] if k < len(sizes) else 0.0
     return float(1.0 - following / sizes[k - 1]) if sizes[k - 1] > 0 else 0.0
 
@@ -54,8 +81,15 @@ def eigenvalue_spread(values: Any, k: int) -> float:
     >>> eigenvalue_spread([1.0, -4.0, 2.0], k=2)
     2.0
     """
-    sizes = np.sort(np.abs(np.asarray(values, dtype=np.float64)))[::-1]
+    sizes = _sizes(values, k)
     return float(sizes[0] / sizes[k - 1]) if sizes[k - 1] > 0 else np.inf
+
+
+def _sizes(values: Any, k: Any) -> Any:
+    """|λ| in descending order, at least k of them."""
+    sizes = np.sort(np.abs(np.atleast_1d(check_numbers("values", values)).ravel()))[::-1]
+    check_index("k", k, 1, len(sizes), f"the number of values, {len(sizes)}")
+    return sizes
 
 
 def condition_number(B: Any) -> float:
@@ -79,6 +113,7 @@ def iteration_bound(rho: float, epsilon: float, cos_theta0: float) -> int:
     >>> iteration_bound(rho=0.5, epsilon=1e-6, cos_theta0=0.01)
     74
     """
+    _check(rho=rho, epsilon=epsilon, cos_theta0=cos_theta0)
     return int(np.ceil(2.0 / rho * np.log(1.0 / (epsilon * cos_theta0))))
 
 
@@ -92,6 +127,7 @@ def reduction_top1(rho: float, cos_theta: float = 1.0, *, indefinite: bool = Tru
     >>> reduction_top1(0.5, indefinite=False), reduction_top1(0.5)
     (0.015625, 0.00390625)
     """
+    _check(rho=rho, cos_theta=cos_theta)
     return rho**2 * cos_theta**2 / (64.0 if indefinite else 16.0)
 
 
@@ -103,6 +139,7 @@ def reduction_topk(rho: float, gamma: float, k: int, cos_theta: float = 1.0) -> 
     >>> reduction_topk(0.5, gamma=2.0, k=4)
     0.000244140625
     """
+    _check(rho=rho, gamma=gamma, k=k, cos_theta=cos_theta)
     return rho**2 * cos_theta**4 / (64.0 * k * gamma**2)
 
 
@@ -125,6 +162,11 @@ class TwoPhase:
     k: int
     cos_theta0: float
 
+    def __post_init__(self) -> None:
+        for name in ("rho", "gamma", "cos_theta0"):
+            settle(self, check_number, name, **LIMITS[name])
+        settle(self, check_count, "k")
+
     @property
     def first_phase(self) -> int:
         """Iterations of the first phase, 2/ρ·log(1/cos θ₀)."""
@@ -146,6 +188,7 @@ def agd_steps(kappa: float, delta: float) -> int:
     >>> agd_steps(kappa=100.0, delta=0.02)
     47
     """
+    _check(kappa=kappa, delta=delta)
     return int(np.ceil(np.sqrt(kappa) * np.log(2.0 / delta)))
 
 
@@ -164,6 +207,7 @@ def runtime_top1(
     >>> runtime_top1(0.5, 1e-3, 0.1, solve_time=lambda delta: 0.0, nnz=100, d=10) > 0
     True
     """
+    _check(epsilon=epsilon, nnz=nnz, d=d)
     return _two_phases(
         rho,
         epsilon,
@@ -192,6 +236,7 @@ def runtime_topk(
     >>> round(t[1] / t[0], 6)
     2.0
     """
+    _check(epsilon=epsilon, nnz=nnz, d=d)
     return _two_phases(
         rho,
         epsilon,
@@ -223,6 +268,8 @@ def runtime_cca(
     >>> runtime_cca(0.1, 2.0, 5, 1e-6, 0.1, 1e3, lambda delta: 1.0, 1e4, 100) > 0
     True
     """
+    _check(rho=rho, gamma=gamma, k=k, epsilon=epsilon, zeta=zeta, kappa=kappa)
+    _check(nnz=nnz, d=d, constant=constant)
     first = constant * zeta**6 * rho**2 / (d**2 * k**5 * kappa**2 * gamma**2)
     second = constant * zeta**2 * rho**2 / (k**3 * gamma**2)
     start = np.log(d * kappa / zeta)
@@ -260,6 +307,7 @@ def table3(
     """
     if solver in ("SVRG", "ASVRG") and kappa_tilde is None:
         raise ValueError(f"table3({solver!r}) needs kappa_tilde, the condition number of rows")
+    _check(n=n, d=d, k=k, kappa=kappa, rho=rho, epsilon=epsilon)
     tilde = kappa if kappa_tilde is None else kappa_tilde
     rows = {
         "GD": n * kappa,
@@ -280,6 +328,7 @@ def random_start_bound(d: int, k: int, kappa: float, eta: float, constant: float
     >>> random_start_bound(d=100, k=4, kappa=4.0, eta=0.5)
     80.0
     """
+    _check(d=d, k=k, kappa=kappa, eta=eta, constant=constant)
     return float(constant * np.sqrt(kappa * d * k) / eta)
 
 
@@ -291,6 +340,7 @@ def projection_bound(theta: float, k: int, zeta: float, constant: float = 1.0) -
     >>> round(projection_bound(theta=1e-6, k=10, zeta=0.1), 12)
     0.01
     """
+    _check(theta=theta, k=k, zeta=zeta, constant=constant)
     return float(constant * k**2 * theta / zeta**2)
 
 
@@ -304,6 +354,7 @@ def halving_lower_bound(kappa: float) -> int:
     >>> halving_lower_bound(1e4), halving_lower_bound(1e6)
     (66, 659)
     """
+    check_number("kappa", kappa, 0, HUGE)
     if kappa <= 1:
         return 1
     return int(np.ceil(np.arccosh(2.0) / np.arccosh((kappa + 1) / (kappa - 1))))

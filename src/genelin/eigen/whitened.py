@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, svds
 
+from genelin.arguments import generator
 from genelin.eigen.ccalin import canonical_solution
 from genelin.eigen.davidson import Davidson
 from genelin.eigen.dense import sine_bound, status_of
@@ -59,7 +60,7 @@ class WhitenedSVD:
                 "WhitenedSVD needs rows of X and Y with at most one nonzero each, and "
                 "center=False: use method=None or Davidson()"
             )
-        rng = np.random.default_rng(rng)
+        rng = generator(rng)
         meter, (x_root, y_root) = Meter(problem.data_size, problem.setup), _roots(problem)
         scaled = problem.S_xy.scaled(x_root, y_root)
         smaller = min(scaled.shape)

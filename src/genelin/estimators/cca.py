@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -17,7 +18,6 @@ from sklearn.base import (
     RegressorMixin,
     TransformerMixin,
 )
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import (
     check_array,
     check_consistent_length,
@@ -25,6 +25,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from genelin.arguments import check_flag, check_index, check_numbers, check_path
 from genelin.eigen.davidson import Davidson
 from genelin.eigen.dense import OrDense
 from genelin.eigen.planner import best_route
@@ -33,13 +34,15 @@ from genelin.estimators import persistence
 from genelin.estimators.elsewhere import feature_rows, lazy_scores
 from genelin.estimators.progress import showing
 from genelin.estimators.scores import Scores, mean_correlation, projected
+from genelin.estimators.seeds import drawn_seed
 from genelin.estimators.significance import Significance, Spectrum
 from genelin.estimators.statistics import view_statistics
 from genelin.estimators.streaming import MOST_FEATURES, Moments, Reservoir
 from genelin.linalg.columns import Block, Vector
 from genelin.operators import Rows, as_rows, kept_elsewhere
+from genelin.operators.checks import refuse_extreme
 from genelin.operators.chunked import paired
-from genelin.operators.convert import is_dask
+from genelin.operators.convert import as_numbers, is_dask
 from genelin.problems import TwoView
 from genelin.results import CCASolution
 
@@ -212,6 +215,7 @@ class CCA(
         Examples
         --------
         >>> import numpy as np
+        from scipy import sparse
         >>> X = np.random.default_rng(0).standard_normal((30, 3))
         >>> float(CCA(1).fit(X, X[:, :2]).canonical_correlations_[0].round(6))
         1.0
@@ -266,6 +270,8 @@ class CCA(
         x, other = self._training_rows(X, y, sample_weight, fewest=1, reset=fresh)
         if fresh:
             self._stream = self._new_stream(x.d, other.d)
+        for rows, name in ((x, "X"), (other, "y")):
+            refuse_extreme(rows.largest, name)
         weights = _weights(sample_weight)
         task = self._streamed(x, other, float(x.n if weights is None else weights.sum()))
         if task.counted - self.center < self.n_components:
@@ -372,7 +378,7 @@ class CCA(
         return replace(method, **{name: new for name, new in changes.items() if name in able})
 
     def _seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
+        return drawn_seed(self.random_state, 2**31 - 1)
 
     # --- Using what was learned ----------------------------------------------------------------
 
@@ -442,6 +448,7 @@ class CCA(
         Examples
         --------
         >>> import numpy as np
+        from scipy import sparse
         >>> from sklearn.datasets import load_linnerud
         >>> X, Y = load_linnerud(return_X_y=True)
         >>> cca = CCA(3).fit(X, Y)
@@ -449,11 +456,11 @@ class CCA(
         True
         """
         check_is_fitted(self)
-        scores = check_array(X, input_name="X", dtype=FLOATS)
+        scores = _scores(X, "X", self.x_loadings_)
         x = scores @ self.x_loadings_.T * self.x_scale_ + self.x_mean_
         if y is None:
             return x
-        scores = check_array(y, input_name="y", dtype=FLOATS)
+        scores = _scores(y, "y", self.y_loadings_)
         return x, scores @ self.y_loadings_.T * self.y_scale_ + self.y_mean_
 
     def predict(self, X: Any, copy: bool = True) -> Any:
@@ -561,7 +568,7 @@ class CCA(
         [0.7956, 0.2006]
         """
         check_is_fitted(self)
-        persistence.save(self, path)
+        persistence.save(self, check_path("path", path))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -582,7 +589,7 @@ class CCA(
             ...
         ValueError: ...model is not a file of genelin, or is damaged: ...
         """
-        cca: Self = persistence.load(cls, path)
+        cca: Self = persistence.load(cls, check_path("path", path))
         return cca
 
     # --- Input ---------------------------------------------------------------------------------
@@ -648,13 +655,9 @@ class CCA(
                 continue
             if isinstance(value, bool) and name == "verbose":
                 continue
-            if not isinstance(value, int | np.integer) or isinstance(value, bool):
-                raise TypeError(f"{name}={value!r} must be an integer")
-            if value < least:
-                raise ValueError(f"{name}={value!r} must be at least {least}")
+            check_index(name, value, least)
         for name in ("center", "scale", "copy", "warm_start"):
-            if not isinstance(getattr(self, name), bool | np.bool_):
-                raise TypeError(f"{name}={getattr(self, name)!r} must be True or False")
+            check_flag(name, getattr(self, name))
 
     # --- scikit-learn --------------------------------------------------------------------------
 
@@ -690,7 +693,19 @@ def _check_lengths(X: Any, y: Any) -> None:
         check_consistent_length(X, y)
 
 
+def _scores(given: Any, name: str, loadings: Block) -> Any:
+    """Scores to be turned into features again, a column for each component."""
+    k = loadings.shape[1]
+    scores = as_numbers(given, name)
+    if scores.shape[1] != k or sparse.issparse(scores):
+        raise ValueError(
+            f"{name} must be dense scores with {k} columns, one for each component, got shape "
+            f"{scores.shape}"
+        )
+    return scores
+
+
 def _weights(sample_weight: Any) -> Any:
     """An array, or None where all rows count alike."""
-    weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    weights = None if sample_weight is None else check_numbers("sample_weight", sample_weight)
     return None if weights is None or weights.ndim == 0 else weights

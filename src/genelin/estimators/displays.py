@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -578,7 +579,8 @@ def _learned(estimator: Any, attribute: str, display: str) -> Array:
 
 def _check_component(component: Any, columns: Array) -> None:
     most = columns.shape[1]
-    if not isinstance(component, int | np.integer) or not 0 <= component < most:
+    whole = isinstance(component, Integral) and not isinstance(component, bool)
+    if not whole or not 0 <= component < most:
         raise ValueError(
             f"component={component!r} must be an integer from 0 to {most - 1}: {most} were fitted"
         )

@@ -6,17 +6,16 @@ import warnings
 from collections.abc import Iterator
 from functools import partial
 from itertools import starmap
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from genelin.arguments import check_count, check_flag, check_number
 from genelin.errors import CheckpointWarning, RankDeficiencyWarning
 from genelin.estimators.contrasts import (
     Contrast,
@@ -29,6 +28,7 @@ from genelin.estimators.contrasts import (
 )
 from genelin.estimators.elsewhere import feature_rows, lazy_scores
 from genelin.estimators.scores import projected
+from genelin.estimators.seeds import drawn_seed
 from genelin.io import Checkpoint
 from genelin.linalg import Which
 from genelin.linalg.columns import Block
@@ -177,7 +177,7 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         else:
             contrasts = [self._of_two_sets(X, background)]
         k = self._wanted(contrasts[0].d)
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        rng = np.random.default_rng(drawn_seed(self.random_state, 2**31))
         tasks = [(contrast, *end) for contrast in contrasts for end in _ends(self.which, k)]
         for contrast, end, _ in tasks:
             contrast.check(end)
@@ -303,25 +303,22 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     # --- Checks ----------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
-        k = self.n_components
-        if not isinstance(k, Integral) or isinstance(k, bool) or k < 1:
-            raise ValueError(f"n_components={k!r} must be an integer of at least 1")
+        check_count("n_components", self.n_components)
         for name, known in (("which", ENDS), ("criterion", CRITERIA)):
             value = getattr(self, name)
             if not isinstance(value, str) or value not in known:
                 raise ValueError(f"{name}={value!r} is not known: use one of {', '.join(known)}")
-        if not isinstance(self.center, bool | np.bool_ | None):
-            raise ValueError(f"center={self.center!r} must be True, False or None")
+        if self.center is not None:
+            check_flag("center", self.center)
         self._check_checkpoint()
-        _check_number("reg", self.reg, np.inf)
+        check_number("reg", self.reg, 0)
         if self.shrinkage is not None:
-            _check_number("shrinkage", self.shrinkage, 1.0)
+            check_number("shrinkage", self.shrinkage, 0, 1)
             if self.reg != 0:
                 raise ValueError("reg and shrinkage exclude each other: give one of them")
 
     def _check_checkpoint(self) -> None:
-        if not isinstance(self.resume, bool | np.bool_):
-            raise TypeError(f"resume={self.resume!r} must be True or False")
+        check_flag("resume", self.resume)
         if self.checkpoint is None:
             if self.resume:
                 raise ValueError("resume=True needs checkpoint=, the folder to resume from")
@@ -353,13 +350,6 @@ def _rows(X: Any, name: str) -> Rows:
     rows = X if isinstance(X, Rows) else Rows(X)
     refuse_extreme(rows.largest, name)
     return rows
-
-
-def _check_number(name: str, value: Any, highest: float) -> None:
-    real = isinstance(value, int | float | np.integer | np.floating)
-    if not real or not 0 <= value <= highest or not np.isfinite(value):
-        upper = "" if highest == np.inf else f" and at most {highest:g}"
-        raise ValueError(f"{name}={value!r} must be a finite number, not negative{upper}")
 
 
 def _ends(which: Any, k: int) -> Iterator[tuple[Which, int]]:

@@ -304,7 +304,7 @@ def _stream_in(header: Any, arrays: dict[str, Any], splits: tuple[int, int]) -> 
         moments.total, moments.weighted = float(header["total"]), bool(header["weighted"])
         if not 0 < moments.total < np.inf:
             raise ValueError(f"a total weight of {moments.total}")
-        moments.mean = _array(arrays, "stream.mean", d)
+        moments.centre, moments.offset = _array(arrays, "stream.mean", d), np.zeros(d)
         moments.covariance = _array(arrays, "stream.covariance", d, d)
         return moments
     kept = Reservoir(_count(header["seed"], 0), _count(header["numbers"], 1))

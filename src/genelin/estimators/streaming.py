@@ -37,24 +37,30 @@ class Moments:
     def __init__(self) -> None:
         self.counted, self.total, self.splits = 0, 0.0, (0, 0)
         self.weighted = False  # whether any batch had weights
-        self.mean: Vector = np.zeros(0)  # of the columns of X and of Y, one after the other
+        self.centre: Vector = np.zeros(0)  # of the columns of X and of Y, one after the other
+        self.offset: Vector = np.zeros(0)  # of their means from it, so that these do not drift
         self.covariance: Block = np.zeros((0, 0))
 
     def add(self, x: Rows, y: Rows, total: float) -> None:
         """Count the rows of a batch whose weights sum to `total`."""
         mean, d = np.concatenate([x.mean, y.mean]), x.d + y.d
         if self.counted == 0:
-            self.splits, self.mean = (x.d, y.d), np.zeros(d)
+            self.splits, self.centre, self.offset = (x.d, y.d), mean, np.zeros(d)
             self.covariance = np.zeros((d, d))
         share = total / (self.total + total)
-        apart = mean - self.mean
+        apart = (mean - self.centre) - self.offset
         self.covariance *= 1.0 - share
         for rows, columns, block in _covariances(x, y):
             self.covariance[rows, columns] += share * block
         self.covariance += np.outer(apart * (share * (1.0 - share)), apart)
-        self.mean = self.mean + share * apart
+        self.offset = self.offset + share * apart
         self.total, self.counted = self.total + total, self.counted + x.counted
         self.weighted |= x.weights is not None
+
+    @property
+    def mean(self) -> Vector:
+        """Means of the columns of X and of Y, one after the other."""
+        return self.centre + self.offset
 
     @property
     def spread(self) -> Vector:

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
+from genelin.arguments import check_numbers
 from genelin.operators.base import Operator
 from genelin.operators.chunked import ChunkedRows
 from genelin.operators.matrix import FunctionOperator, MatrixOperator
@@ -128,7 +129,7 @@ def _source(X: Any, name: str) -> RowSource | None:
 
 def _row_weights(sample_weight: Any, n: int) -> Any:
     """Weights of mean 1."""
-    weights = np.asarray(sample_weight, dtype=np.float64)
+    weights = check_numbers("sample_weight", sample_weight)
     if weights.shape != (n,) or not np.all(np.isfinite(weights) & (weights >= 0)):
         raise ValueError(
             f"sample_weight must be {n} finite numbers, one per row and none negative, got shape "

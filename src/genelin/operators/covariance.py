@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from genelin.arguments import check_flag, check_number, check_numbers
 from genelin.lazily import cached_property
 from genelin.linalg.columns import Block, Vector
 from genelin.linalg.tall import by_rows
@@ -42,7 +43,7 @@ def resolve_scale(rows: Rows, scale: Scale, center: bool, name: str = "X") -> Ve
     if scale is True:
         spread = np.sqrt(np.where(rows.constant, 1.0, rows.variance))
     elif scale is not None and scale is not False:
-        spread = np.asarray(scale, dtype=np.float64)
+        spread = check_numbers("scale", scale)
         if spread.shape != (rows.d,) or not np.all(np.isfinite(spread) & (spread > 0)):
             raise ValueError(
                 f"scale for {name} must be {rows.d} positive finite numbers, one per column"
@@ -85,10 +86,13 @@ class Gram(Operator):
         scale: Scale = None,
         weight: float = 1.0,
     ) -> None:
+        reg = check_number("reg", reg, 0)
+        weight = check_number("weight", weight, 0)
+        check_flag("center", center)
         rows = as_rows(X)
         self.rows = rows.well_centred if center else rows
         super().__init__((self.rows.d, self.rows.d))
-        self.reg, self.weight = float(reg), float(weight)
+        self.reg, self.weight = reg, weight
         self._variance = self.rows.variance if center else self.rows.mean_square
         self._data_mean = self.rows.mean if center else None
         self._mean = self._data_mean  # None once a formed matrix is centred

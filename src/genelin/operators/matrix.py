@@ -231,25 +231,25 @@ class Scaled(Operator):
 
     def __init__(self, operator: Operator, factor: float) -> None:
         super().__init__(operator.shape)
-        self._operator, self._factor = operator, factor
+        self._operator, self._times = operator, factor
         self.flops, self.reads, self.n_rows = operator.flops, operator.reads, operator.n_rows
         self.lambda_min_bound = factor * operator.lambda_min_bound
 
     def _apply(self, V: Block) -> Block:
-        return self._factor * (self._operator @ V)
+        return np.asarray(self._times * (self._operator @ V))
 
     def diagonal(self) -> Vector | None:
         """That of A, scaled."""
         diagonal = self._operator.diagonal()
-        return None if diagonal is None else self._factor * diagonal
+        return None if diagonal is None else self._times * diagonal
 
     @cached_property
     def _entries(self) -> Entries | None:
         known = self._operator.entries()
         if known is None:
             return None
-        minus = None if known.minus is None else np.sqrt(self._factor) * known.minus
-        return Entries(self._factor * known.core, minus)
+        minus = None if known.minus is None else np.sqrt(self._times) * known.minus
+        return Entries(self._times * known.core, minus)
 
     def entries(self) -> Entries | None:
         """Those of A, scaled."""
@@ -261,19 +261,15 @@ class Scaled(Operator):
         return self._operator.fill
 
     @cached_property
-    def _factors(self) -> ScaledFactor | SparseFactor | None:
+    def _factor(self) -> ScaledFactor | SparseFactor | None:
         entries = self.entries()
         if entries is None:
             return None
         return MatrixOperator(entries.core if entries.minus is None else entries.dense()).factor()
 
-    def factor(self) -> ScaledFactor | SparseFactor | None:
-        """The Cholesky factor of the scaled entries."""
-        return self._factors
-
     def on_rows(self, rows: Any) -> Scaled:
         """The same from some of the rows of A."""
-        return Scaled(self._operator.on_rows(rows), self._factor)
+        return Scaled(self._operator.on_rows(rows), self._times)
 
 
 class Shifted(Operator):

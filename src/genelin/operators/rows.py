@@ -101,20 +101,29 @@ class Rows:
 
     @cached_property
     def mean(self) -> Vector:
-        """Column means."""
-        if self.weights is not None:
-            return np.asarray(self._weighted_sum(self.weights) / self.n)
-        if self.is_sparse:
-            X = self.matrix  # whose `sum` sorts entries in place
-            return np.asarray(np.bincount(X.indices, X.data, self.d) / self.n)
-        return np.asarray(np.mean(self.matrix, axis=0, dtype=np.float64))
+        """Column means.
 
-    def _weighted_sum(self, weights: Vector) -> Vector:
-        """Σ ωᵢxᵢ."""
-        if self.is_sparse:
-            return np.asarray(self.matrix.T @ weights)
-        parts = (weights[i:j] @ self.matrix[i:j] for i, j in self.limits(1))
-        return np.asarray(sum(parts, np.zeros(self.d)))
+        Full columns are summed about a number close to their mean: the sum of n equal numbers would
+        be off by up to n roundings, and a constant column would seem to vary.
+        """
+        centre = np.where(self.frequencies == self.n, self.near_mean, 0.0)
+        return np.asarray(self._sum_about(centre) / self.n + centre * (self.total / self.n))
+
+    def _sum_about(self, centre: Vector) -> Vector:
+        """Σ ωᵢ(xᵢ − c) over stored entries."""
+        if not self.is_sparse:
+            parts = ((self.matrix[i:j] - centre, i, j) for i, j in self.limits(1))
+            if self.weights is None:
+                sums = (part.sum(axis=0, dtype=np.float64) for part, _, _ in parts)
+            else:
+                sums = (self.weights[i:j] @ part for part, i, j in parts)
+            return np.asarray(sum(sums, np.zeros(self.d)))
+        X, values = self.matrix, self.matrix.data  # a matrix whose `sum` sorts entries in place
+        if centre.any():
+            values = values - centre[X.indices]
+        if self.entry_weights is not None:
+            values = values * self.entry_weights
+        return np.asarray(np.bincount(X.indices, values, self.d), dtype=np.float64)
 
     @cached_property
     def counted(self) -> int:

@@ -1,7 +1,8 @@
 """Linear solvers with the paper's contract: reduce the B-norm error by a factor, warm-started."""
 
+from genelin.arguments import check_count
 from genelin.solvers.agd import AGD
-from genelin.solvers.base import IterativeSolver, LinearSolver, Step, check_count
+from genelin.solvers.base import IterativeSolver, LinearSolver, Step
 from genelin.solvers.block_jacobi import BlockJacobi
 from genelin.solvers.bounds import SpectralBounds, spectral_bounds
 from genelin.solvers.cg import CG

@@ -10,13 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from genelin.arguments import check_count, check_number, check_numbers, settle
 from genelin.linalg import column_dots
 from genelin.linalg.columns import Block, Vector
 from genelin.linalg.tall import stacked
 from genelin.operators import Operator, as_operator
 from genelin.results import LinearSolution
 
-__all__ = ["Energy", "IterativeSolver", "LinearSolver", "Step", "check_count"]
+__all__ = ["Energy", "IterativeSolver", "LinearSolver", "Step"]
 
 TENTH = 0.1  # δ of a solve that bounds a norm within 5 %
 ROUGH = 0.75  # of a bound that need not be a good one
@@ -131,9 +132,8 @@ class LinearSolver(ABC):
 
         `residual` may hold rhs − B x0 if the caller has it; that saves one product.
         """
-        if not 0 <= reduction < 1:
-            raise ValueError(f"reduction={reduction!r} must lie in [0, 1)")
-        rhs, x0 = np.asarray(rhs, dtype=np.float64), np.asarray(x0, dtype=np.float64)
+        reduction = check_number("reduction", reduction, 0, below=1)
+        rhs, x0 = check_numbers("rhs", rhs), check_numbers("x0", x0)
         if rhs.shape != x0.shape:
             raise ValueError(f"rhs has shape {rhs.shape} but x0 has shape {x0.shape}")
         if rhs.ndim == 1:
@@ -204,20 +204,6 @@ class Step:
         return met
 
 
-def check_count(name: str, value: Any) -> None:
-    """Raise unless `value` is a whole number of at least one.
-
-    Examples
-    --------
-    >>> check_count("max_iter", 0)
-    Traceback (most recent call last):
-        ...
-    ValueError: max_iter=0 must be a whole number of at least 1
-    """
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name}={value!r} must be a whole number of at least 1")
-
-
 @dataclass(frozen=True)
 class IterativeSolver(LinearSolver):
     """A solver that yields one iterate after the other; `solve` stops it as soon as δ is met."""
@@ -225,7 +211,7 @@ class IterativeSolver(LinearSolver):
     max_iter: int = 10_000
 
     def __post_init__(self) -> None:
-        check_count("max_iter", self.max_iter)
+        settle(self, check_count, "max_iter")
 
     @abstractmethod
     def corrections(self, state: Any, r0: Block) -> Iterator[Step]:

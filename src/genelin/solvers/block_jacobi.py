@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from genelin.arguments import check_count, settle, shown
 from genelin.errors import not_positive_definite
 from genelin.linalg.columns import EPS, Block
 from genelin.operators import Operator
 from genelin.operators.base import Entries
-from genelin.solvers.base import check_count
 from genelin.solvers.preconditioners import SLACK, Factors, Prepared, entries_of, perron
 
 __all__ = ["BlockJacobi"]
@@ -49,7 +49,9 @@ class BlockJacobi:
     blocks: Sequence[Any] | None = None
 
     def __post_init__(self) -> None:
-        check_count("size", self.size)
+        settle(self, check_count, "size")
+        if self.blocks is not None:
+            object.__setattr__(self, "blocks", _groups(self.blocks))
 
     def prepare(self, operator: Operator) -> Prepared:
         """Factor all blocks."""
@@ -76,11 +78,8 @@ class BlockJacobi:
         if self.blocks is None:
             cuts = np.arange(self.size, d, self.size)
             return np.split(np.arange(d), cuts)
-        blocks = [np.atleast_1d(np.asarray(block)) for block in self.blocks]
-        blocks = [block for block in blocks if block.size]
+        blocks = [np.array(block, dtype=np.intp) for block in self.blocks if block]
         for i, block in enumerate(blocks):
-            if block.ndim != 1 or not np.issubdtype(block.dtype, np.integer):
-                raise ValueError(f"blocks[{i}] of BlockJacobi must be a list of feature numbers")
             if block.min() < 0 or block.max() >= d:
                 raise ValueError(
                     f"blocks[{i}] of BlockJacobi names a feature outside 0 … {d - 1}: blocks are "
@@ -94,6 +93,25 @@ class BlockJacobi:
                 "overlap"
             )
         return blocks + [np.array([j]) for j in np.flatnonzero(named == 0)]
+
+
+def _groups(blocks: Any) -> tuple[tuple[int, ...], ...]:
+    """Groups of features as plain numbers."""
+    array = isinstance(blocks, np.ndarray) and blocks.ndim > 0
+    if not array and not isinstance(blocks, list | tuple | range | Iterator):
+        raise ValueError(
+            f"blocks={shown(blocks)} of BlockJacobi must be a list of lists of feature numbers"
+        )
+    groups = []
+    for i, block in enumerate(blocks):
+        try:
+            group = np.atleast_1d(np.asarray(block))
+        except ValueError:  # not rectangular
+            group = np.empty((0, 0))
+        if group.ndim != 1 or (group.size and group.dtype.kind not in "iu"):
+            raise ValueError(f"blocks[{i}] of BlockJacobi must be a list of feature numbers")
+        groups.append(tuple(group.tolist()))
+    return tuple(groups)
 
 
 def _by_size(blocks: list[NDArray[np.intp]]) -> list[Members]:

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from genelin.arguments import shown
 from genelin.errors import not_positive_definite
 from genelin.linalg import column_dots
 from genelin.linalg.columns import EPS, Block, Vector, large
@@ -18,6 +19,8 @@ from genelin.solvers.bounds import spectral_bounds
 from genelin.solvers.preconditioners import Identical, Jacobi, Preconditioner, Prepared
 
 __all__ = ["CG"]
+
+LOWEST = 1e-300  # lower bounds on a spectrum below it have no reciprocal
 
 
 @dataclass(frozen=True)
@@ -62,10 +65,11 @@ class CG(IterativeSolver):
         chosen = self.preconditioner
         if isinstance(chosen, type):
             raise ValueError(f"preconditioner={chosen!r} is a class: pass {chosen.__name__}()")
-        if not (chosen is None or chosen == "auto" or hasattr(chosen, "prepare")):
+        named = isinstance(chosen, str) and chosen == "auto"
+        if not (chosen is None or named or hasattr(chosen, "prepare")):
             raise ValueError(
-                f"preconditioner={chosen!r} is not known: pass 'auto', None, or an object such as "
-                "solvers.Jacobi() or solvers.Nystrom()"
+                f"preconditioner={shown(chosen)} is not known: pass 'auto', None, or an object "
+                "such as solvers.Jacobi() or solvers.Nystrom()"
             )
 
     def _prepare(self, operator: Operator) -> ConjugateState:
@@ -144,12 +148,12 @@ class _Radau:
     """‖e₀‖² − ‖e_t‖² exactly and ‖e_t‖² from above, both in the B-norm, for every column."""
 
     def __init__(self, lower: float, rz: Vector) -> None:
-        self.lower = lower
+        self.lower = max(lower, LOWEST)
         self.history: list[tuple[Vector, Vector]] = []
         self.used = 0
         self.decrease = np.zeros_like(rz)
         self.rz = rz
-        self.coefficient = np.full_like(rz, 1.0 / lower)
+        self.coefficient = np.full_like(rz, 1.0 / self.lower)
 
     def advance(self, step: Vector, conjugation: Vector, before: Vector, rz: Vector) -> None:
         """Take in the coefficients of one step of conjugate gradients."""
@@ -160,11 +164,12 @@ class _Radau:
     def measure(self) -> tuple[Vector, Vector]:
         """(‖e₀‖² − ‖e_t‖², bound on ‖e_t‖²)."""
         self._catch_up()
-        while np.any((self.coefficient <= 0) & (self.rz > 0)) and self.lower > 1e-300:
+        while np.any((self.coefficient <= 0) & (self.rz > 0)) and self.lower > LOWEST:
             self.lower *= 0.1  # the run has met something smaller than `lower`: start over
             self.coefficient, self.used = np.full_like(self.rz, 1.0 / self.lower), 0
             self._catch_up()
-        return self.decrease, np.maximum(self.coefficient, 0.0) * self.rz
+        with np.errstate(over="ignore"):  # no bound is known then
+            return self.decrease, np.maximum(self.coefficient, 0.0) * self.rz
 
     def _catch_up(self) -> None:
         for step, conjugation in self.history[self.used :]:

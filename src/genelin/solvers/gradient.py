@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from genelin.arguments import check_number, shown
 from genelin.linalg import column_dots
 from genelin.linalg.columns import Block, Vector
 from genelin.operators import Operator
@@ -33,11 +34,17 @@ class GradientSolver(IterativeSolver):
         super().__post_init__()
         if self.bounds is None:
             return
-        pair = np.asarray(self.bounds, dtype=object)
-        if pair.shape != (2,) or not 0 < pair[0] <= pair[1] < np.inf:
+        try:
+            lower, upper = (check_number("bounds", value, above=0) for value in self.bounds)
+            ordered = lower <= upper
+        except (TypeError, ValueError):
+            ordered = False
+        if not ordered:
             raise ValueError(
-                f"bounds={self.bounds!r} must be (α, β) with 0 < α ≤ β, around the spectrum of B"
+                f"bounds={shown(self.bounds)} must be (α, β) with 0 < α ≤ β, around the spectrum "
+                "of B"
             )
+        object.__setattr__(self, "bounds", (lower, upper))
 
     def _prepare(self, operator: Operator) -> GradientState:
         if self.bounds is None:

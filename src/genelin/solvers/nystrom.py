@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular, svd
 
+from genelin.arguments import check_count, generator, settle
 from genelin.errors import not_positive_definite
 from genelin.linalg.columns import EPS, Block, Vector
 from genelin.linalg.tall import subtract_product, tall_dot
 from genelin.operators import Operator
-from genelin.solvers.base import check_count
 from genelin.solvers.preconditioners import SLACK, Factors, Prepared
 
 __all__ = ["Nystrom"]
@@ -51,7 +51,8 @@ class Nystrom:
     rng: np.random.Generator | int = 0
 
     def __post_init__(self) -> None:
-        check_count("rank", self.rank)
+        settle(self, check_count, "rank")
+        generator(self.rng)
 
     def prepare(self, operator: Operator) -> Prepared:
         """Sketch B."""
@@ -80,7 +81,7 @@ class Nystrom:
     def _sketched(self, operator: Operator, scale: Vector, mu: float) -> tuple[Block, Vector]:
         """U and Λ, in descending order, of the Nyström approximation of S − μI."""
         d = operator.shape[0]
-        rng = np.random.default_rng(self.rng)
+        rng = generator(self.rng)
         Omega, _ = np.linalg.qr(rng.standard_normal((d, min(self.rank, d))))
         Y = scale[:, None] * (operator @ (scale[:, None] * Omega)) - mu * Omega
         size = float(np.linalg.norm(Y))

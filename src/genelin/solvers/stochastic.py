@@ -11,11 +11,12 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from genelin.arguments import check_choice, check_count, settle
 from genelin.errors import SolverError
 from genelin.linalg import column_dots
 from genelin.linalg.columns import EPS, Block, Vector
 from genelin.operators import Operator, RowSum
-from genelin.solvers.base import Step, check_count
+from genelin.solvers.base import Step
 from genelin.solvers.bounds import SpectralBounds, spectral_bounds
 from genelin.solvers.gradient import GradientSolver, GradientState, energies, quotients
 
@@ -49,12 +50,9 @@ class StochasticSolver(GradientSolver):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.batch is not None:
-            check_count("batch", self.batch)
-        if self.sampling not in ("norms", "uniform"):
-            raise ValueError(f"sampling={self.sampling!r} must be 'norms' or 'uniform'")
-        if not isinstance(self.seed, int | np.integer) or self.seed < 0:
-            raise ValueError(f"seed={self.seed!r} must be a whole number of at least 0")
+        settle(self, check_count, "batch", optional=True)
+        check_choice("sampling", self.sampling, "norms", "uniform")
+        settle(self, check_count, "seed", least=0)
 
     def _prepare(self, operator: Operator) -> RowState:
         rows, rng = operator.row_blocks(), np.random.default_rng(self.seed)
