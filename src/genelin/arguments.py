@@ -14,6 +14,7 @@ __all__ = [
     "check_choice",
     "check_count",
     "check_flag",
+    "check_float_type",
     "check_index",
     "check_method",
     "check_number",
@@ -146,6 +147,25 @@ def check_flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
+def check_float_type(name: str, value: Any) -> np.dtype[Any]:
+    """The type of numbers of data: float32 or float64.
+
+    Examples
+    --------
+    >>> check_float_type("dtype", int)
+    Traceback (most recent call last):
+        ...
+    ValueError: dtype=<class 'int'> must be float32 or float64
+    """
+    for kind in (np.float32, np.float64):
+        alike = (kind, np.dtype(kind), np.dtype(kind).name, np.dtype(kind).char)
+        if isinstance(value, type | np.dtype | str) and value in (*alike, np.dtype(kind).str):
+            return np.dtype(kind)
+    if value is float:
+        return np.dtype(np.float64)
+    raise ValueError(f"{name}={shown(value)} must be float32 or float64")
+
+
 def check_choice(name: str, value: Any, *choices: str) -> str:
     """One of a few words.
 
@@ -188,7 +208,7 @@ def check_path(name: str, value: Any) -> str:
     TypeError: path=1 must be the name of a file: text or a pathlib.Path
     """
     path = fspath(value) if isinstance(value, str | PathLike) else None
-    if not isinstance(path, str):
+    if not isinstance(path, str) or path in ("", "."):
         raise TypeError(f"{name}={shown(value)} must be the name of a file: text or a pathlib.Path")
     return path
 

@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CCASolution", "Cost", "EigenSolution", "LinearSolution", "Record", "Status", "Trace"]
+__all__ = [
+    "CCASolution",
+    "Cost",
+    "EigenSolution",
+    "LinearSolution",
+    "Record",
+    "Status",
+    "Trace",
+    "checked_solution",
+]
 
 Array = NDArray[np.float64]
 
@@ -292,3 +301,12 @@ class CCASolution(_Solution):
 
     def __repr__(self) -> str:
         return self._summary("CCASolution", self.correlations)
+
+
+def checked_solution(given: Any, name: str) -> Any:
+    """What the eigen method of that name returned, if it is a solution."""
+    if not isinstance(given, EigenSolution | CCASolution):
+        raise TypeError(
+            f"{name} returned {type(given).__name__}, not an EigenSolution or a CCASolution"
+        )
+    return given

@@ -8,7 +8,15 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import solve_triangular
 
-from genelin.arguments import check_count, check_flag, check_number, check_numbers, generator, shown
+from genelin.arguments import (
+    check_count,
+    check_flag,
+    check_index,
+    check_number,
+    check_numbers,
+    generator,
+    shown,
+)
 from genelin.datasets.views import Array, KnownPencil, Views
 
 __all__ = ["mesh_pencil", "pencil", "sparse_pairs", "two_view_gaussian"]
@@ -172,7 +180,8 @@ def pencil(
     True
     """
     d = check_count("d", d, most=MOST)
-    k = check_count("k", k, most=d if values is None else None)
+    if values is None:
+        k = check_index("k", k, 1, d, f"d={d}")
     kappa = check_number("kappa", kappa, 1, MOST_KAPPA)
     rho, gamma = check_number("rho", rho, 0, 1), check_number("gamma", gamma, 1)
     check_flag("indefinite", indefinite)

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from genelin.arguments import check_count, check_number, settle
+from genelin.arguments import check_count, check_float_type, check_number, settle
 from genelin.linalg.columns import Block
 from genelin.operators import Rows
 
@@ -108,13 +108,7 @@ class DataSpec:
             settle(self, check_number, "nonzeros", above=0)
             if self.nonzeros > self.d:
                 raise ValueError(f"nonzeros={self.nonzeros} of a row with d={self.d} columns")
-        try:
-            dtype = np.dtype(self.dtype)
-        except TypeError:
-            dtype = np.dtype(object)
-        if dtype not in (np.float32, np.float64):
-            raise ValueError(f"dtype={self.dtype!r} must be float32 or float64")
-        object.__setattr__(self, "dtype", dtype)
+        settle(self, check_float_type, "dtype")
 
     @property
     def stored(self) -> float:

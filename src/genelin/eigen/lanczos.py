@@ -23,7 +23,7 @@ from genelin.linalg import SparseFactor, column_dots, column_norms
 from genelin.linalg.columns import Block, Vector
 from genelin.linalg.tall import tall_dot, tall_times
 from genelin.problems import Pencil, refuse_other_problems
-from genelin.results import EigenSolution, Record, Status, Trace
+from genelin.results import EigenSolution, Record, Status, Trace, checked_solution
 from genelin.room import memory_used_again
 from genelin.threads import one_blas_thread
 
@@ -108,7 +108,9 @@ class Lanczos:
             if found.shape[1] and isinstance(further, Davidson):
                 further = replace(further, start=found)
         kept = {"journal": journal} if "journal" in signature(further).parameters else {}
-        solution: EigenSolution = further(problem, k, tol, rng, callback, **kept)
+        solution: EigenSolution = checked_solution(
+            further(problem, k, tol, rng, callback, **kept), "further"
+        )
         meter.carry(replace(solution.cost, seconds=0.0))  # this clock has gone on
         return replace(solution, cost=meter.cost())
 

@@ -24,7 +24,7 @@ from genelin.errors import ConvergenceWarning, RankDeficiencyWarning
 from genelin.io.checkpoint import Checkpoint, FileJournal
 from genelin.linalg import Which
 from genelin.problems import Pencil, TwoView, check_pencil, refuse_other_problems
-from genelin.results import CCASolution, EigenSolution
+from genelin.results import CCASolution, EigenSolution, checked_solution
 
 __all__ = ["plan_cca", "plan_top_k", "top_k", "top_k_cca"]
 
@@ -319,7 +319,7 @@ class _Run:
     def _solution(self, checkpoint: Checkpoint | None, resume: bool) -> Any:
         given = (self.problem, self.k, self.tol, self.rng, self.callback)
         if checkpoint is None:
-            return _checked(self.method(*given))
+            return checked_solution(self.method(*given), "method")
         about = fingerprint(self.problem, self.k, self.tol, self.method)
         journal = FileJournal(checkpoint, about, self.rng, resume)
         if journal.solution is not None:
@@ -328,7 +328,8 @@ class _Run:
             return journal.solution
         able = "journal" in signature(self.method).parameters
         with journal:
-            solution = _checked(self.method(*given, **({"journal": journal} if able else {})))
+            kept = {"journal": journal} if able else {}
+            solution = checked_solution(self.method(*given, **kept), "method")
             journal.finish(solution)
         return solution
 
@@ -343,14 +344,6 @@ def _checkpoint(checkpoint: Any, resume: Any) -> Checkpoint | None:
 def _check_callback(callback: Any) -> None:
     if callback is not None and not callable(callback):
         raise TypeError(f"callback={callback!r} must be a function of (record, W), or None")
-
-
-def _checked(solution: Any) -> Any:
-    if not isinstance(solution, EigenSolution | CCASolution):
-        raise TypeError(
-            f"method returned {type(solution).__name__}, not an EigenSolution or a CCASolution"
-        )
-    return solution
 
 
 def _warn_if_unconverged(solution: Any, tol: float) -> None:

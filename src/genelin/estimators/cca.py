@@ -404,6 +404,7 @@ class CCA(
         (20, 2)
         """
         check_is_fitted(self)
+        check_flag("copy", copy)
         return self._x_scores(X) if y is None else Scores(self._x_scores(X), self._y_scores(y))
 
     def _x_scores(self, X: Any) -> Any:
@@ -479,6 +480,7 @@ class CCA(
         [[177.0, 35.0, 56.0], [189.0, 38.0, 54.0]]
         """
         check_is_fitted(self)
+        check_flag("copy", copy)
         y = self._x_scores(X) @ self._y_from_x.T * self.y_scale_ + self.intercept_
         return y.ravel() if self._flat else y
 
@@ -617,27 +619,29 @@ class CCA(
     ) -> Rows:
         if kept_elsewhere(X):
             return feature_rows(self, X, _weights(sample_weight), reset)
-        X = validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=FLOATS,
-            ensure_all_finite=False,  # `as_rows` says where
-            **options,
-        )
+        with _within_floats("X"):
+            X = validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse="csr",
+                dtype=FLOATS,
+                ensure_all_finite=False,  # `as_rows` says where
+                **options,
+            )
         return as_rows(X, "X", _weights(sample_weight))
 
     def _y_rows(self, y: Any, sample_weight: Any = None, reset: bool = False) -> Rows:
         if not kept_elsewhere(y):
-            y = check_array(
-                y,
-                input_name="y",
-                accept_sparse="csr",
-                dtype=FLOATS,
-                ensure_2d=False,
-                ensure_all_finite=False,
-            )
+            with _within_floats("y"):
+                y = check_array(
+                    y,
+                    input_name="y",
+                    accept_sparse="csr",
+                    dtype=FLOATS,
+                    ensure_2d=False,
+                    ensure_all_finite=False,
+                )
         flat = len(y.shape) == 1
         column = y[:, None] if flat and not is_dask(y) else y
         rows = as_rows(column, "y", _weights(sample_weight))
@@ -685,6 +689,15 @@ def _in_our_words() -> Iterator[None]:
         if not str(error).startswith("k="):
             raise
         raise ValueError(f"n_components{str(error)[1:]}") from error
+
+
+@contextmanager
+def _within_floats(name: str) -> Iterator[None]:
+    """Integers of any length are numbers for Python only."""
+    try:
+        yield
+    except OverflowError as error:
+        raise ValueError(f"{name} has an integer beyond the range of floating point") from error
 
 
 def _check_lengths(X: Any, y: Any) -> None:

@@ -92,10 +92,14 @@ def mean_correlation(U: Block, V: Block, weights: Vector | None = None) -> float
     return float(np.clip(correlations, -1.0, 1.0).mean())
 
 
+TINY = np.finfo(np.float64).tiny
+
+
 def _centred(S: Block, shares: Vector) -> tuple[Block, Vector]:
     """Deviations from the mean, and their spread: zero where it is no more than rounding."""
     rounding = 10 * np.finfo(S.dtype).eps
     S = S.astype(np.float64)
+    S /= np.maximum(np.abs(S).max(axis=0, initial=0.0), TINY)  # squares stay finite
     size = np.sqrt(shares @ S**2)
     S = S - shares @ S
     spread = np.sqrt(shares @ S**2)

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
-from genelin.arguments import check_numbers
+from genelin.arguments import check_count, check_numbers, shown
 from genelin.operators.base import Operator
 from genelin.operators.chunked import ChunkedRows
 from genelin.operators.matrix import FunctionOperator, MatrixOperator
@@ -43,6 +43,8 @@ def as_operator(A: Any, shape: tuple[int, int] | None = None, name: str = "A") -
     >>> (as_operator(lambda V: 2 * V, shape=(3, 3)) @ np.ones(3)).tolist()
     [2.0, 2.0, 2.0]
     """
+    if shape is not None:
+        shape = _checked_shape(shape)
     if isinstance(A, Operator):
         return A
     if sparse.issparse(A) or _is_array(A):
@@ -57,6 +59,13 @@ def as_operator(A: Any, shape: tuple[int, int] | None = None, name: str = "A") -
     refuse_dtype(getattr(A, "dtype", None), name)
     function, transposed = _functions(A, name)
     return FunctionOperator(function, (int(shape[0]), int(shape[1])), transposed, name)
+
+
+def _checked_shape(shape: Any) -> tuple[int, int]:
+    if not isinstance(shape, tuple | list) or len(shape) != 2:
+        raise ValueError(f"shape={shown(shape)} must be two whole numbers, (rows, columns)")
+    rows, columns = (check_count("shape", size) for size in shape)
+    return rows, columns
 
 
 def as_rows(X: Any, name: str = "X", sample_weight: Any = None) -> Rows:

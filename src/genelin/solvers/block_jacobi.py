@@ -19,6 +19,8 @@ from genelin.solvers.preconditioners import SLACK, Factors, Prepared, entries_of
 
 __all__ = ["BlockJacobi"]
 
+MOST = np.iinfo(np.intp).max
+
 Members = NDArray[np.intp]  # (blocks, size): the features of blocks of one size
 
 
@@ -110,6 +112,8 @@ def _groups(blocks: Any) -> tuple[tuple[int, ...], ...]:
             group = np.empty((0, 0))
         if group.ndim != 1 or (group.size and group.dtype.kind not in "iu"):
             raise ValueError(f"blocks[{i}] of BlockJacobi must be a list of feature numbers")
+        if group.size and (group.min() < 0 or group.max() > MOST):
+            raise ValueError(f"blocks[{i}] of BlockJacobi names features beyond 0 … {MOST}")
         groups.append(tuple(group.tolist()))
     return tuple(groups)
 

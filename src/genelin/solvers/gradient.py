@@ -37,7 +37,7 @@ class GradientSolver(IterativeSolver):
         try:
             lower, upper = (check_number("bounds", value, above=0) for value in self.bounds)
             ordered = lower <= upper
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, NotImplementedError):
             ordered = False
         if not ordered:
             raise ValueError(
