@@ -277,7 +277,8 @@ def read_svmlight(
     width = columns if columns is not None else int(indices.max(initial=-1)) + 1
     if width < 1:
         raise DataError(
-            f"{', '.join(map(str, paths))} has rows, but not an entry: pass columns= if that is right"
+            f"{', '.join(map(str, paths))} has rows, but not an entry: pass columns= if that is "
+            "right"
         )
     matrix = sparse.csr_array(
         (np.concatenate([chunk.values for chunk in chunks]), indices, stacked(chunks)),
