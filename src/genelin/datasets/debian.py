@@ -107,13 +107,13 @@ class _Bags:
         self._entries.extend(row)
         self._lengths.append(len(row))
 
-    def matrix(self, seen: int, place: str) -> tuple[Any, NDArray[np.str_]]:
+    def matrix(self, seen: int, where: str) -> tuple[Any, NDArray[np.str_]]:
         """Binary rows over the words in at least `seen` of them, and these words."""
         entries = np.frombuffer(self._entries, np.int32)
         n, counts = len(self._lengths), np.bincount(entries, minlength=len(self._codes))
         kept = np.flatnonzero(counts >= seen)
         if not len(kept):
-            raise DataError(f"{place}: no word is seen in {seen} rows: lower `seen`")
+            raise DataError(f"{where}: no word is seen in {seen} rows: lower `seen`")
         position = np.full(len(counts), -1, np.int32)
         position[kept] = np.arange(len(kept), dtype=np.int32)
         columns = position[entries]

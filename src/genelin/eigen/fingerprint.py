@@ -164,4 +164,6 @@ def _worst(problem: Pencil | TwoView, solution: EigenSolution | CCASolution) -> 
     errors.append(np.abs(ritz - values) / max(float(np.abs(values).max()), 1e-300))
     if any(np.shape(error) != (len(values),) for error in (*errors, solution.residuals)):
         raise ValueError("its arrays do not fit each other")
+    if np.any(np.isnan(solution.residuals)):
+        raise ValueError("it has NaN for a residual")
     return float(np.max(errors))

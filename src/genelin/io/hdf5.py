@@ -88,8 +88,8 @@ def _variables(file: Any, path: Path, columns: int) -> list[str] | None:
 def _check_texts(names: Any, path: Path) -> None:
     """Texts of any length must not be longer than the file, for HDF5 makes room before it looks."""
     size, itemsize = path.stat().st_size, TEXT.itemsize
-    if names.dtype.kind != "O" or names.id.get_type().get_size() != itemsize:
-        return  # of a fixed length, or with places in 4 bytes
+    if names.dtype.kind != "O" or names.file.id.get_create_plist().get_sizes()[0] != 8:
+        return  # of a fixed length, or with places in fewer bytes
     for content in _stored_texts(names, path):
         if len(content) % itemsize:
             raise DataError(f"{path}: the texts of {names.name} are cut off: it is damaged")
@@ -328,13 +328,13 @@ def _watched(path: Path) -> Iterator[Any]:
 def _found(group: Any, name: str, path: Path) -> Any:
     """A group or a data set, with all its numbers in this very file."""
     h5py = storage("h5py", path)
-    found = group[name]
-    elsewhere = found.file.id != group.file.id
-    if isinstance(found, h5py.Dataset):
-        elsewhere = elsewhere or found.is_virtual or bool(found.external)
-    if elsewhere:
+    found = None
+    if not isinstance(group.get(name, getlink=True), h5py.ExternalLink):
+        found = group[name]
+    stored = isinstance(found, h5py.Dataset)
+    if found is None or (stored and (found.is_virtual or found.external)):
         raise DataError(f"{path}: {name} lies in other files: write it anew, into one file")
-    if isinstance(found, h5py.Dataset):
+    if stored:
         _check_stored(found, path)
     return found
 
