@@ -132,8 +132,8 @@ BAD_PENCILS = {
         TypeError,
         r"method returned NoneType",
     ),
-    "A tiny": (1e-160 * I3, I3, {}, ValueError, r"A has numbers of the order .*divide A by that"),
-    "B huge": (I3, 1e200 * I3, {}, ValueError, r"B has numbers of the order .*divide B"),
+    "values tiny": (1e-160 * I3, 1e150 * I3, {}, ValueError, r"order 1e-310, .*divide A or B"),
+    "B huge": (I3, 1e300 * I3, {}, ValueError, r"B has numbers whose products leave .*divide B"),
     "GenELin with k": (I3, I3, {"method": GenELin(), "k": 2}, ValueError, r"use GenELinK for more"),
 }
 

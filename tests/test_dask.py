@@ -156,7 +156,9 @@ def test_tasks_share_the_cores(monkeypatch):
         def __call__(self, part):
             return ([threads()],)
 
-    monkeypatch.setattr("genelin.kernels.compiled._all", lambda: 8)
+    monkeypatch.setattr("genelin.kernels.compiled._of_numba", lambda: 8)
+    monkeypatch.setattr("genelin.kernels.compiled.cores", lambda: 8)
+    monkeypatch.setattr(on_workers, "cores", lambda: 8)
     monkeypatch.setattr(on_workers, "CPU_COUNT", 8)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     x = in_chunks(np.ones((6, 2)), 1)

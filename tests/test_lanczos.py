@@ -214,14 +214,19 @@ def test_what_converges_slowly_is_handed_over():
     assert solution.cost.applications > 100  # those of Lanczos count
 
 
-def test_davidson_goes_on_with_what_was_found():
-    rng = np.random.default_rng(0)
-    A = with_values(np.linspace(0.0, 1.0, 4000), rng)
-    from_there = top_k(A, k=5, which="LA", tol=1e-6, method=Lanczos(max_steps=200))
-    afresh = top_k(A, k=5, which="LA", tol=1e-6, method=Davidson())
-    assert from_there.converged
-    assert len(from_there.trace) < len(afresh.trace)
-    np.testing.assert_allclose(from_there.values, afresh.values, rtol=1e-8)
+def test_vectors_that_may_hide_copies_are_not_handed_on(monkeypatch):
+    begun, plain = [], Davidson.__call__
+
+    def watched(self, *given, **named):
+        begun.append(self.start)
+        return plain(self, *given, **named)
+
+    monkeypatch.setattr(Davidson, "__call__", watched)
+    A = with_values(np.linspace(0.0, 1.0, 4000), np.random.default_rng(0))
+    found = top_k(A, k=5, which="LA", tol=1e-6, method=Lanczos(max_steps=200))
+    assert found.converged
+    assert begun == [None]  # residuals were wider than the distances of values
+    np.testing.assert_allclose(found.values, np.linspace(0, 1, 4000)[:-6:-1], rtol=1e-8)
 
 
 def test_small_problems_are_left_to_others():

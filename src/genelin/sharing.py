@@ -17,6 +17,7 @@ def read_only(A: Any) -> Any:
 
     Examples
     --------
+    >>> import numpy as np
     >>> X = np.ones((2, 2))
     >>> read_only(X).flags.writeable, X.flags.writeable
     (False, True)
@@ -33,9 +34,10 @@ def shared_csr(data: Any, indices: Any, indptr: Any, shape: tuple[int, ...]) -> 
 
     Examples
     --------
+    >>> import numpy as np
     >>> X = sparse.csr_array(np.eye(2))
     >>> shared_csr(-X.data, X.indices, X.indptr, X.shape).toarray().tolist()
-    [[-1.0, -0.0], [-0.0, -1.0]]
+    [[-1.0, 0.0], [0.0, -1.0]]
     """
     parts = tuple(map(read_only, (data, indices, indptr)))
     return sparse.csr_array(parts, shape=shape, copy=False)

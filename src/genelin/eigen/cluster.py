@@ -107,7 +107,7 @@ class DataSpec:
         if self.nonzeros is not None:
             settle(self, check_number, "nonzeros", above=0)
             if self.nonzeros > self.d:
-                raise ValueError(f"nonzeros={self.nonzeros} of a row with d={self.d} columns")
+                raise ValueError(f"nonzeros={self.nonzeros:g} of a row with d={self.d} columns")
         settle(self, check_float_type, "dtype")
 
     @property

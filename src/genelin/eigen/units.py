@@ -9,7 +9,7 @@ import numpy as np
 
 from genelin.eigen.iteration import Callback, guarded
 from genelin.linalg.columns import Block
-from genelin.operators import Identity, Scaled
+from genelin.operators import Scaled
 from genelin.problems import Pencil
 from genelin.results import EigenSolution, Record, Trace
 
@@ -88,7 +88,7 @@ def in_units(pencil: Pencil, rng: np.random.Generator) -> tuple[Pencil, Units]:
     (False, True)
     """
     alpha, beta = (
-        1.0 if isinstance(operator, Identity) else _unit(operator, name, rng)
+        _unit(operator, name, rng)
         for operator, name in ((pencil.A, "A"), (pencil.B, "B"))
     )
     units = Units(alpha, beta)

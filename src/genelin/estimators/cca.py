@@ -215,7 +215,6 @@ class CCA(
         Examples
         --------
         >>> import numpy as np
-        from scipy import sparse
         >>> X = np.random.default_rng(0).standard_normal((30, 3))
         >>> float(CCA(1).fit(X, X[:, :2]).canonical_correlations_[0].round(6))
         1.0
@@ -449,7 +448,6 @@ class CCA(
         Examples
         --------
         >>> import numpy as np
-        from scipy import sparse
         >>> from sklearn.datasets import load_linnerud
         >>> X, Y = load_linnerud(return_X_y=True)
         >>> cca = CCA(3).fit(X, Y)

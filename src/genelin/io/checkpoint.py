@@ -302,7 +302,8 @@ class FileJournal(Journal):
             if name.startswith("state.")
         }
         for name, block in blocks.items():
-            if block.ndim != 2 or block.dtype.kind != "f" or not np.all(np.isfinite(block)):
+            numbers = block.ndim in (2, 3) and block.dtype.kind == "f"  # panels have three
+            if not numbers or not np.all(np.isfinite(block)):
                 raise ValueError(f"the array {name!r} is not a block of finite numbers")
         self._state = State(blocks, left["numbers"], list(trace), cost_of(left["cost"]))
         self._random = left["random"]

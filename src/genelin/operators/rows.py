@@ -74,10 +74,12 @@ class Rows:
         """Means of rows at equal distances, and of their squares."""
         part = self.taken(np.arange(0, self.n, max(self.n // NEAR, 1))).matrix
         with np.errstate(over="ignore", invalid="ignore"):
-            squares = part.power(2) if self.is_sparse else np.square(part)
-            sums = (np.asarray(M.sum(axis=0, dtype=np.float64)).ravel() for M in (part, squares))
-            means, second = (total / part.shape[0] for total in sums)
-        return means, second
+            values = np.asarray(part.data if self.is_sparse else part, dtype=np.float64)
+            if self.is_sparse:
+                sums = [np.bincount(part.indices, V, self.d) for V in (values, values**2)]
+            else:
+                sums = [V.sum(axis=0) for V in (values, values**2)]
+        return sums[0] / part.shape[0], sums[1] / part.shape[0]
 
     @cached_property
     def frequencies(self) -> Vector:
