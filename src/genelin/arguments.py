@@ -25,6 +25,14 @@ __all__ = [
     "shown",
 ]
 
+FLOATS = {
+    name: np.dtype(kind)
+    for kind, names in (
+        (np.float32, ("float32", "single", "f4", "f")),
+        (np.float64, ("float64", "double", "float", "f8", "d")),
+    )
+    for name in names
+}
 LONG = 60  # characters of a value that a message shows
 
 
@@ -157,12 +165,14 @@ def check_float_type(name: str, value: Any) -> np.dtype[Any]:
         ...
     ValueError: dtype=<class 'int'> must be float32 or float64
     """
-    for kind in (np.float32, np.float64):
-        alike = (kind, np.dtype(kind), np.dtype(kind).name, np.dtype(kind).char)
-        if isinstance(value, type | np.dtype | str) and value in (*alike, np.dtype(kind).str):
-            return np.dtype(kind)
-    if value is float:
-        return np.dtype(np.float64)
+    if isinstance(value, str):  # NumPy would warn of old names
+        found = FLOATS.get(value.lstrip("=<"))
+    elif isinstance(value, type):
+        found = np.dtype(value)
+    else:
+        found = value
+    if isinstance(found, np.dtype) and found in FLOATS.values():
+        return found
     raise ValueError(f"{name}={shown(value)} must be float32 or float64")
 
 
