@@ -88,8 +88,7 @@ def in_units(pencil: Pencil, rng: np.random.Generator) -> tuple[Pencil, Units]:
     (False, True)
     """
     alpha, beta = (
-        _unit(operator, name, rng)
-        for operator, name in ((pencil.A, "A"), (pencil.B, "B"))
+        _unit(operator, name, rng) for operator, name in ((pencil.A, "A"), (pencil.B, "B"))
     )
     units = Units(alpha, beta)
     if units.plain:
