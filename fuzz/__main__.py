@@ -27,7 +27,7 @@ ATTACKS = (  # modules of this folder, each with a function `attack`
     "files",
     "processes",
 )
-HANG = 120  # seconds after which a case counts as hanging
+HANG = 600  # seconds after which a case counts as hanging: kernels may be compiled in it
 
 
 def main() -> int:
