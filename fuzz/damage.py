@@ -198,7 +198,9 @@ def _edited(rng: Random, content: Any) -> Any:
 
 
 def _edit_json(rng: Random, file: Path) -> None:
-    file.write_text(json.dumps(_edited(rng, json.loads(file.read_text()))))
+    file.write_text(
+        json.dumps(_edited(rng, json.loads(file.read_text(encoding="utf-8")))), encoding="utf-8"
+    )
 
 
 def _strange(rng: Random, array: np.ndarray) -> np.ndarray:
@@ -626,8 +628,8 @@ def run_json(rng: Random, path: Path) -> None:
 
 def record_line(rng: Random, path: Path) -> None:
     """Another value in a line."""
-    line = _edited(rng, json.loads(path.read_text().splitlines()[0]))
-    path.write_text(json.dumps(line) + "\n")
+    line = _edited(rng, json.loads(path.read_text(encoding="utf-8").splitlines()[0]))
+    path.write_text(json.dumps(line) + "\n", encoding="utf-8")
 
 
 def url_archive(rng: Random, path: Path) -> None:

@@ -135,7 +135,7 @@ def arrow(folder: Path, kind: str) -> Path:
 def svmlight(folder: Path, kind: str) -> Path:
     """Lines of labels and entries."""
     X = counts()
-    with open(folder / "X.svm", "w") as file:
+    with open(folder / "X.svm", "w", encoding="utf-8") as file:
         for i in range(N):
             at = slice(X.indptr[i], X.indptr[i + 1])
             entries = zip(X.indices[at] + 1, X.data[at], strict=True)

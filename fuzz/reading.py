@@ -85,7 +85,7 @@ def _rust_panic() -> type[BaseException]:
 
 def _begin() -> int:
     """Forget the highest memory so far, and say what is used now."""
-    Path("/proc/self/clear_refs").write_text("5")
+    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
     return _status("VmRSS")
 
 
@@ -94,7 +94,7 @@ def _peak() -> int:
 
 
 def _status(name: str) -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
+    for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
         if line.startswith(name + ":"):
             return 1024 * int(line.split()[1])
     raise LookupError(name)

@@ -44,10 +44,10 @@ def peak_of(use):
     """What a refusal says, and by how many bytes memory in use has grown meanwhile (Linux)."""
 
     def status(name):
-        lines = Path("/proc/self/status").read_text().splitlines()
+        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
         return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(name))
 
-    Path("/proc/self/clear_refs").write_text("5")
+    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
     before = status("VmRSS")
     with pytest.raises(DataError) as refused:
         use()
