@@ -72,9 +72,9 @@ def test_comes_back_as_it_was(tmp_path, case):
     if case == "default":
         assert repr(twin.significance()) == repr(cca.significance())
     assert twin._spectrum.refusal == cca._spectrum.refusal
-    np.testing.assert_allclose(
-        twin.fit(X, Y).canonical_correlations_, cca.canonical_correlations_, rtol=1e-9
-    )
+    accuracy = SETTINGS[case].get("tol", 1e-9)  # values are as good as its square, from any start
+    again = twin.fit(X, Y).canonical_correlations_
+    np.testing.assert_allclose(again, cca.canonical_correlations_, rtol=accuracy)
 
 
 PRECONDITIONERS = [
