@@ -116,7 +116,7 @@ def test_sparse_pairs_are_exact():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: datasets.two_view_gaussian(10, 3, [0.5] * 4), "at most 3 numbers"),
+        (lambda: datasets.two_view_gaussian(10, 3, [0.5] * 4), "the smaller d, 3"),
         (lambda: datasets.two_view_gaussian(10, 3, [1.5]), r"\[0, 1\)"),
         (lambda: datasets.two_view_gaussian(10, 3, kappa=0.5), "kappa"),
         (lambda: datasets.sparse_topics(10, 5, topics=6), "topics=6"),

