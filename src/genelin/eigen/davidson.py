@@ -432,7 +432,7 @@ class _Run:
             return Status.MAX_ITERATIONS
         if self._spent:
             return Status.MAX_ITERATIONS
-        stuck = grown == 0 or (self.since >= PATIENCE and estimate < 1e-3)
+        stuck = grown == 0 or (self.since >= PATIENCE and relative < 1e-3)
         return Status.STAGNATED if stuck and k == self.k else None
 
     def _adapt(self, estimate: float) -> None:
