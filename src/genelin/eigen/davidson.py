@@ -316,7 +316,7 @@ class _Run:
             narrowly = reason is Status.CONVERGED and gap.narrowly(residuals, goal)
             E = gap.vectors if good and gap.missed else E
             residuals = residuals + gap.hidden[: self.k]
-            if self.tries >= TRIES or not (good and gap.missed or narrowly):
+            if self.tries >= TRIES or not ((good and gap.missed) or narrowly):
                 good = good and bool(residuals.max() <= goal)
                 status, trace = self._ending(reason, good, gap), Trace(self.records)
                 return Outcome(pairs, residuals, gap, status, trace, self.referee)

@@ -76,7 +76,7 @@ class Gap:
         return self.distance < -2 * self.uncertainty
 
     def narrowly(self, residuals: Vector, goal: float) -> bool:
-        """Whether residuals miss a goal by what rounding may hide, and better pairs would meet it."""
+        """Whether residuals miss a goal by what rounding hides, and better pairs would meet it."""
         hidden = self.hidden[: len(residuals)]
         missed = residuals.max() <= goal < (residuals + hidden).max()
         return bool(missed and hidden.max() <= goal / 2)
