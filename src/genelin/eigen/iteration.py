@@ -185,12 +185,18 @@ def run(
         residuals = residuals + gap.hidden
         if narrowly and monitor.overrules(residuals, top):
             continue
-        if good and residuals.max() > tol * top:
-            good, reason = False, Status.STAGNATED
-        status = Status.CONVERGED if good else reason
-        if good and gap.missed:  # time and again: what comes next cannot be told from these
-            status = Status.NO_GAP
+        status = _ending(good, residuals.max() <= tol * top, gap, reason)
         return Outcome(pairs, residuals, gap, status, Trace(records), referee)
+
+
+def _ending(good: bool, surely: bool, gap: Gap, reason: Status) -> Status:
+    """How a run ends whose residuals are `good`, `surely` so with what rounding may hide."""
+    if not good:
+        return reason
+    if not surely:
+        return Status.STAGNATED
+    # Missed time and again: what comes next cannot be told from these pairs.
+    return Status.NO_GAP if gap.missed else Status.CONVERGED
 
 
 def _recalled(
