@@ -12,7 +12,7 @@ ONLY    =
 SECONDS = 60
 SEED    = 0
 
-.PHONY: demo test test-slow lint format matrix prerelease fuzz dist docs bench reproduce clean
+.PHONY: demo test lint format matrix prerelease fuzz dist docs bench reproduce clean
 
 demo: $(VENV)/.demo        ## CCA of digit halves on the command line; table, model, scores and report
 	$(BIN)/genelin demo -o out/demo --force
@@ -24,12 +24,6 @@ test: lint $(VENV)/.test   ## everything that must hold: lint, types, layers, te
 	$(BIN)/python -m pytest -n 2 --dist worksteal tests src
 	$(BIN)/python -m pytest README.md docs  # blocks of a document build on each other: one process
 	printf '%s\n' 0 1 | xargs -P 2 -I SEED $(BIN)/python -m fuzz --seconds 60 --seed SEED
-
-test-slow: export OMP_NUM_THREADS = 1
-test-slow: export OPENBLAS_NUM_THREADS = 1
-test-slow: export MKL_NUM_THREADS = 1
-test-slow: $(VENV)/.test   ## tests that take long and repeat what quicker ones show, before a release
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow tests
 
 lint: $(VENV)/.lint        ## ruff, mypy --strict and the layers of the design
 	$(BIN)/ruff check $(CODE)

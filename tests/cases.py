@@ -30,15 +30,15 @@ def chebyshev(B, b, u0, delta):
 
 # name → (solver, largest κ that keeps the tests quick)
 SOLVERS = {
-    "GD": (solvers.GD(), 3e2),
-    "AGD": (solvers.AGD(), 1e4),
-    "CG": (solvers.CG(), 1e5),
-    "CG plain": (solvers.CG(preconditioner=None), 1e5),
+    "GD": (solvers.GD(), 1e3),
+    "AGD": (solvers.AGD(), 1e5),
+    "CG": (solvers.CG(), 1e6),
+    "CG plain": (solvers.CG(preconditioner=None), 1e6),
     "Direct": (solvers.Direct(), 1e6),
     "user": (chebyshev, 1e3),
     "SVRG": (solvers.SVRG(), 1e2),
-    "ASVRG": (solvers.ASVRG(), 3e2),
-    "MinibatchAGD": (solvers.MinibatchAGD(), 3e2),
+    "ASVRG": (solvers.ASVRG(), 1e3),
+    "MinibatchAGD": (solvers.MinibatchAGD(), 1e3),
 }
 STOCHASTIC = ("SVRG", "ASVRG", "MinibatchAGD")
 SLOW = ("GD", "AGD", *STOCHASTIC)  # fewer examples

@@ -15,7 +15,7 @@ from genelin import top_k_cca
 pexpect = pytest.importorskip("pexpect", reason="pexpect drives the terminal")
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminal")
 
-ROWS, FEATURES = 2000, 140
+ROWS, FEATURES = 2000, 200
 SLOW = ["-k", "2", "--method", "ccalin", "--solver", "gd", "--tol", "1e-10"]
 
 

@@ -179,7 +179,7 @@ def test_blocks_that_are_sent_apart(client, exact):
 
 @signals
 @pytest.mark.usefixtures("sent_apart")
-@pytest.mark.parametrize("delay", [pytest.param(0.0, marks=pytest.mark.slow), 0.03])
+@pytest.mark.parametrize("delay", [0.0, 0.03])
 def test_the_only_worker_is_killed_with_what_was_sent_to_it(exact, delay):
     with local(1) as cluster, Client(cluster) as client:
 
@@ -218,7 +218,7 @@ def test_rows_of_one_view_are_shared_out_once_sums_repeat(client):
 
 
 @signals
-@pytest.mark.parametrize("delay", [pytest.param(0.0, marks=pytest.mark.slow), 0.03])
+@pytest.mark.parametrize("delay", [0.0, 0.03])
 def test_a_worker_is_killed(client, exact, delay):
     struck = []
 
@@ -254,13 +254,7 @@ def commands(folder):
             process.wait()
 
 
-@pytest.mark.parametrize(
-    "large",
-    [
-        pytest.param(2**18, id="in the graph"),
-        pytest.param(0, id="sent apart", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("large", [2**18, 0], ids=["in the graph", "sent apart"])
 def test_own_commands_and_the_loss_of_the_scheduler(tmp_path, exact, monkeypatch, large):
     monkeypatch.setattr(scheduling, "LARGE", large)
     with (

@@ -51,7 +51,7 @@ def assert_right(case, solution):
 
 
 @pytest.mark.parametrize(
-    ("name", "examples"), [("CG", 6), ("CG plain", 5), ("Direct", 40), ("user", 5)]
+    ("name", "examples"), [("CG", 15), ("CG plain", 10), ("Direct", 60), ("user", 10)]
 )
 def test_genelink_is_right(name, examples):
     solver, max_kappa = SOLVERS[name]
@@ -69,7 +69,7 @@ def test_genelink_is_right(name, examples):
 def test_genelink_is_right_with_gradient_methods(name):
     solver, max_kappa = SOLVERS[name]
 
-    @settings(max_examples=2)
+    @settings(max_examples=3)
     @given(case=pencils(max_kappa))
     @example(case=pencil_from([2, -1.5, 1, -0.95, 0.5, 0.1, 0.0], 3, max_kappa, 0))
     def check(case):
@@ -82,7 +82,7 @@ def test_genelink_is_right_with_gradient_methods(name):
 def test_genelin_is_right(name):
     solver, max_kappa = SOLVERS[name]
 
-    @settings(max_examples=3 if name in SLOW else 8)
+    @settings(max_examples=4 if name in SLOW else 15)
     @given(case=pencils(max_kappa, k=1))
     def check(case):
         assert_right(case, solve(case, GenELin(solver=solver)))
@@ -261,9 +261,9 @@ def test_all_pairs_of_a_badly_scaled_pencil(k, method):
 
 @pytest.mark.parametrize("method", [GenELinK(solver=solvers.Direct()), LOCALLY_OPTIMAL])
 def test_an_ill_conditioned_start_keeps_its_columns(method):
-    case = pencil_from(np.arange(20.0, 0.0, -1.0), 20, 1e12, 0)
+    case = pencil_from(np.arange(40.0, 0.0, -1.0), 40, 1e12, 0)
     solution = solve(case, method)
-    assert solution.values.shape == (20,)
+    assert solution.values.shape == (40,)
     assert case.value_error(solution.values) <= 100 * case.kappa * EPS
 
 

@@ -47,7 +47,7 @@ def in_order(values, which):
     return values[order(values, which)]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     k=st.integers(1, 40),

@@ -51,7 +51,6 @@ def test_five_starts_fall_on_straight_lines():
         assert straight(run).rate == pytest.approx(rho, rel=0.15)
 
 
-@pytest.mark.slow
 def test_mnist_falls_on_a_straight_line(data):
     case = replace(mnist_case(), reg=0.1)
     assert case.stands_for == ""

@@ -126,7 +126,7 @@ def true_steps(solver, kappa, delta=1e-4, d=2000):
 )
 def test_growth_in_kappa(make, slope):
     """Table 3: κ for gradient descent, √κ for its accelerations."""
-    kappas = np.logspace(1, 4, 7)
+    kappas = np.logspace(1, 5, 9)
     steps = [true_steps(make(kappa), kappa) for kappa in kappas]
     measured = np.polyfit(np.log(kappas), np.log(steps), 1)[0]
     assert measured == pytest.approx(slope, abs=0.1)

@@ -202,7 +202,7 @@ def test_sparse_steps_go_on_beyond_the_range_of_floats():
 # --- The contract ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("delta", [0.3, pytest.param(1e-2, marks=pytest.mark.slow), 1e-5])
+@pytest.mark.parametrize("delta", [0.3, 1e-2, 1e-5])
 @pytest.mark.parametrize(("n", "kappa"), [(2000, 100.0), (60, 300.0)], ids=["n ≫ κ̃", "κ̃ ≫ n"])
 @pytest.mark.parametrize("name", STOCHASTIC)
 def test_contraction_over_a_hundred_seeds(name, n, kappa, delta):
@@ -345,7 +345,7 @@ def test_a_heavy_row_costs_nothing_when_rows_are_drawn_by_their_norms():
     assert passes["norms", 1000.0] < 1.3 * passes["norms", 1.0]
 
 
-@pytest.mark.parametrize("kind", ["dense", pytest.param("sparse", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_fewer_passes_than_agd_when_rows_are_many(kind):
     """κ ≈ 700, κ̃ ≤ n/10: a third of the passes of AGD at most, to sin θ_B ≤ 1e-3."""
     rng = np.random.default_rng(5)

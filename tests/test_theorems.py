@@ -50,9 +50,7 @@ def start_angle(case, method, k, seed):
 
 
 @pytest.mark.parametrize("solver", ["CG", "adversary"])
-@pytest.mark.parametrize(
-    "part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in (1, 2, 3))]
-)
+@pytest.mark.parametrize("part", range(4))
 def test_outer_iterations_stay_below_the_bound(solver, part):
     """2/ρ·log(1/(ε cos θ₀)) in every one of 200 problems, with the two-phase δ of Theorems 5, 6."""
     epsilon = 1e-6

@@ -282,7 +282,8 @@ def _stream_out(stream: Moments | Reservoir | None) -> tuple[Any, dict[str, Any]
         return None, {}
     if isinstance(stream, Moments):
         header = {name: getattr(stream, name) for name in ("counted", "total", "weighted")}
-        return header, {"stream.mean": stream.mean, "stream.covariance": stream.covariance}
+        means = {"stream.mean": stream.centre, "stream.offset": stream.offset}
+        return header, means | {"stream.covariance": stream.covariance}
     counts = {name: getattr(stream, name) for name in ("seed", "numbers", "seen", "capacity")}
     arrays = {"stream.weights": stream.weights}
     for view in ("X", "Y"):
@@ -305,6 +306,8 @@ def _stream_in(header: Any, arrays: dict[str, Any], splits: tuple[int, int]) -> 
         if not 0 < moments.total < np.inf:
             raise ValueError(f"a total weight of {moments.total}")
         moments.centre, moments.offset = _array(arrays, "stream.mean", d), np.zeros(d)
+        if "stream.offset" in arrays:  # which earlier models do without
+            moments.offset = _array(arrays, "stream.offset", d)
         moments.covariance = _array(arrays, "stream.covariance", d, d)
         return moments
     kept = Reservoir(_count(header["seed"], 0), _count(header["numbers"], 1))
