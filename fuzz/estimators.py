@@ -106,6 +106,8 @@ def _batches(rng: Rng) -> str:
     if one.refused or other.refused:
         if one.refused and other.refused:
             return "refused"
+        if kappa > WELL and "rank" in one.refusal + other.refusal:
+            return "too hard to judge"
         raise Defect(f"one is refused: {one.refusal or other.refusal} {about}")
     if not hasattr(one.answer, "solution_"):
         return "too few rows"

@@ -9,6 +9,7 @@ commas.
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import selectors
@@ -68,13 +69,14 @@ class Reading:
 
     def _lose(self) -> None:
         if self.process is not None:
-            self.process.kill()
-            self.process.wait()
+            with self.process as process:  # which closes its pipes
+                process.kill()
         self.process = None
         _honest.cache_clear()  # the next one is to load libraries on honest files
 
 
 READING = Reading()
+atexit.register(READING._lose)
 
 
 @cache
@@ -98,8 +100,6 @@ def _honest(kind: str, variant: str) -> tuple[Path, int]:
 @cache
 def _home() -> str:
     home = tempfile.mkdtemp(prefix="genelin-files-")
-    import atexit
-
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     return home
 

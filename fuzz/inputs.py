@@ -34,7 +34,7 @@ from genelin import (
     top_k,
     top_k_cca,
 )
-from genelin.operators import Gram, Rows, as_operator, as_rows
+from genelin.operators import Gram, as_operator, as_rows
 
 __all__ = ["attack", "fingerprint"]
 
@@ -333,7 +333,7 @@ def _other_call(rng: Rng) -> tuple[str, Call, list[Any]]:
     def call() -> Any:
         if name == "rows":
             rows = as_rows(x)
-            return rows, Rows(x).mean
+            return rows, rows.mean
         if name == "gram":
             gram = Gram(x, 0.1)
             return gram @ V, gram.formed() @ V, gram.diagonal()

@@ -283,7 +283,7 @@ def judge_copies(case: Copies, which: str, k: int, tol: float, solution: Any) ->
             f"missed: magnitude {place} is {found[place]:.10g}, the true one {sizes[place]:.10g}, "
             f"{int((wrong > allowed).sum())} of {k} are wrong ({what})"
         )
-    tied = k < case.d and sizes[k - 1] - sizes[k] <= 1e-11 * largest
+    tied = k < case.d and sizes[k - 1] - sizes[k] <= 20 * case.d * EPS * largest
     if tied and solution.sin_theta_bound < 0.999 and solution.status.name != "TIED":
         raise Defect(f"the space is not unique, as values k and k + 1 are equal ({what})")
     return "answered, a tie" if solution.status.name == "TIED" else "answered"

@@ -104,7 +104,10 @@ def truth_of(A: Any, B: Any, which: str, *, exact: bool = False) -> Truth | None
     if exact and mpmath is not None:
         return _exact(A, B, which)
     kind = Long if d <= EXTENDED else np.float64
-    A, B = A.astype(kind), B.astype(kind)
+    with np.errstate(over="ignore"):
+        A, B = A.astype(kind), B.astype(kind)
+    if not (np.abs(A) + np.abs(B)).max(initial=0) < np.finfo(kind).max / 4:
+        return None
     A, B = (A + A.T) / 2, (B + B.T) / 2
     diagonal = np.diag(B)
     if not np.all(diagonal > 0):

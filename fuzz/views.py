@@ -325,6 +325,8 @@ def _against(parts: Moments, truth: Truth, setting: Setting, solution: Any) -> N
         B, noise = parts.B[block, block], parts.noise_b[block, block]
         off = np.abs(V.T @ B @ V - np.eye(k))
         limit = 10 * units * (np.abs(V).T @ (noise + np.abs(B)) @ np.abs(V)) + 1e-12
+        # a method may be orthonormal to eps·κ^½ only: Cholesky and a solve
+        limit = limit + 10 * EPS * len(B) * np.sqrt(truth.condition)
         place = np.unravel_index(int(np.argmax(off - limit)), off.shape)
         if off[place] > limit[place]:
             raise Defect(
@@ -370,7 +372,7 @@ def _angles(
     moved = T.T @ (EPS * (parts.noise_a + truth.values[0] * parts.noise_b)) @ T
     moved = float(np.linalg.norm(np.asarray(moved, dtype=float), 2)) + truth.error
     if gap <= 10 * moved:
-        if gap <= 1e-17 and solution.status.name != "TIED":
+        if gap <= 1e-17 * truth.values[0] and solution.status.name != "TIED":
             raise Defect(f"sin θ ≤ {bound:.1e} without a gap ({gap:.1e})")
         return
     scale = np.sqrt(Long(2))

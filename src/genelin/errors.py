@@ -35,6 +35,14 @@ def not_positive_definite(what: str) -> NotPositiveDefiniteError:
     )
 
 
+def too_many_pairs(k: int, rank: int) -> ValueError:
+    """The error for more canonical pairs than the views have."""
+    return ValueError(
+        f"k={k} is more than the smaller numerical rank of X and Y, {rank}: ask for fewer pairs, "
+        "or set reg > 0"
+    )
+
+
 class SolverError(RuntimeError):
     """A linear solver broke its contract: wrong shape, NaN, or a growing error.
 

@@ -43,6 +43,7 @@ __all__ = [
     "worth_forming",
 ]
 
+LEAST = 1e-300  # of a ridge or a shrinkage
 SMALL = 2048  # up to here a d×d matrix is formed and factored without a thought
 
 
@@ -400,6 +401,8 @@ def _pair(value: Any, name: str, highest: float) -> tuple[float, float]:
         )
     if not np.all(np.isfinite(numbers)):
         raise ValueError(f"{name}={value!r} is not finite")
+    if any(0 < number < LEAST for number in numbers):
+        raise ValueError(f"{name}={value!r} is below {LEAST:g}, which has no reciprocal: pass 0")
     return numbers[0], numbers[-1]
 
 
@@ -478,4 +481,7 @@ def _numerical_rank(rows: Rows, gram: Gram, center: bool) -> int | None:
         return 0
     scaled, _ = unit_diagonal(gram.entries().dense()[np.ix_(alive, alive)])
     *_, rank, _ = lapack.dpstrf(np.asfortranarray(scaled), lower=1, tol=len(scaled) * EPS)
-    return int(rank)
+    lifted = np.count_nonzero(
+        gram.reg > rows.d * EPS * gram.diagonal()
+    )  # by a ridge, however small
+    return min(int(rank), rows.counted - bool(center) + int(lifted))

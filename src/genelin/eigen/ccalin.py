@@ -12,6 +12,7 @@ from genelin.arguments import check_choice, generator
 from genelin.eigen.basis import Products, RitzBasis, start_block, within_range
 from genelin.eigen.genelink import fix_signs
 from genelin.eigen.iteration import Callback, Iteration, Meter, Outcome, run
+from genelin.errors import too_many_pairs
 from genelin.io.checkpoint import UNKEPT, Journal
 from genelin.linalg import column_dots, orthonormalise
 from genelin.linalg.columns import Block, Vector
@@ -79,6 +80,8 @@ class CCALin(Iteration):
             U = rng.standard_normal((Wx.shape[1], k))
             Wx, Wy = Wx @ U, Wy @ U
         pairs = _canonical_pairs(pencil, Wx, Wy, k)
+        if len(pairs[0]) < k:
+            raise too_many_pairs(k, len(pairs[0]))
         return self._conclude(problem, pencil, pairs, outcome, tol, meter, rng)
 
     def _block_tol(self, tol: float, k: int) -> float:
@@ -128,7 +131,10 @@ def _half(W: Block, S: Operator, k: int) -> Block:
     """An S-orthonormal basis of a half, of k columns at least."""
     basis, _ = orthonormalise(W, S, drop=1e-10)
     if basis.shape[1] < k:
-        basis, _ = orthonormalise(W, S, spare=W)
+        basis, _ = orthonormalise(W, S)
+    if basis.shape[1] < k:  # what S itself makes of random columns lies in its range
+        fresh = S @ np.random.default_rng(0).standard_normal((len(W), k))
+        basis, _ = orthonormalise(basis, S, spare=fresh, columns=k)
     return basis
 
 

@@ -2,15 +2,18 @@
 
 A Krylov space that begins with p random columns holds min(p, m) vectors of an eigenvalue of
 multiplicity m, with probability one. So none is left where fewer than p values are alike; where p
-are, a further round begins with fresh random columns in the complement of all that was found.
+are, a further round begins with fresh random columns in the complement of all that was found. It
+ends without another copy once enough steps were made to show one, but with probability `FAILURE`.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import gammaincinv
 
 from genelin.eigen.krylov import KrylovSpace
 from genelin.linalg import Which, magnitudes, order
@@ -21,6 +24,7 @@ __all__ = ["Pairs", "Round", "all_copies", "converged", "kept_of", "most_alike"]
 
 ALIKE = 1e-6  # of a value: as close as this, or as their accuracy, are copies of one
 WIDEST = 16  # columns of a further round
+FAILURE = 1e-6  # probability with which a further round may overlook the copies that are left
 Product = Callable[[Block], Block]
 Fresh = Callable[[int], Block]
 
@@ -99,10 +103,15 @@ class Round:
                 subtract_product(W, U, -self.floor * tall_dot(U, V))
             return W
 
+        made = itertools.count(1)
+
         def done(theta: Vector, residuals: Vector) -> int:
-            return self._known(found, theta, residuals)
+            enough = (d - U.shape[1]) / least_square(columns)
+            return self._known(found, theta, residuals, next(made), enough)
 
         most = min(2 * (self.k + columns) + 8 * columns, d - U.shape[1] - columns)
+        if kept_of(self.k, most) + columns > most:
+            return None  # the complement is hardly larger than a restart
         space = KrylovSpace(product, d, most, 0.0)
         space.begin(random(columns))
 
@@ -113,11 +122,14 @@ class Round:
         kept = kept_of(self.k, most)
         return converged(space, random, self.which, done, limit, kept, self.steps)
 
-    def _known(self, found: Pairs, theta: Vector, residuals: Vector) -> int:
+    def _known(
+        self, found: Pairs, theta: Vector, residuals: Vector, steps: int, hiding: float
+    ) -> int:
         """How many pairs to take, once all are good that matter; 0 before.
 
         Those that matter come before the k-th of all, or beside it until one more is known there;
-        the first one behind has to be known well against its distance.
+        the first one behind has to be known well against its distance, and so many steps must
+        have brought out whatever `hiding` (a squared tangent) may have kept from it.
         """
         sizes, good = magnitudes(theta, self.which), residuals <= self.accuracy(theta)
         leading = int(good.argmin()) if not good.all() else len(good)
@@ -128,8 +140,46 @@ class Round:
             return max(leading, 1)
         behind = leading < len(sizes) and sizes[leading] < kth - alike
         if behind and residuals[leading] <= (kth - sizes[leading]) / 10:
-            return leading + 1
+            distance = float(kth - sizes[leading])
+            shown = steps >= steps_to_show(distance, self._spread(float(kth)), hiding)
+            return leading + 1 if shown else 0
         return leading if np.any(sizes[:leading] < kth - alike) else 0
+
+    def _spread(self, kth: float) -> float:
+        """From the k-th magnitude to the other end of the spectrum."""
+        return {"LM": 2 * kth, "LA": kth - self.floor, "SA": kth + self.floor}[self.which]
+
+
+def least_square(columns: int) -> float:
+    """What the squared length of so many Gaussian numbers exceeds, but with probability FAILURE.
+
+    Examples
+    --------
+    >>> [round(least_square(columns), 5) for columns in (1, 4, 16)]
+    [0.0, 0.00283, 1.45069]
+    """
+    return 2 * float(gammaincinv(columns / 2, FAILURE))
+
+
+def steps_to_show(distance: float, spread: float, hiding: float) -> float:
+    """Steps of Lanczos after which a pair would be seen, had it been there.
+
+    Let λ be an eigenvalue, `spread` that to the other end of the spectrum, and `hiding` the
+    squared tangent of the angle between a vector of λ and the columns that Lanczos begins with.
+    After m + 1 steps the best Ritz value is above λ − δ − spread·hiding / T_m(1 + 2δ/spread)²
+    for any δ, with Chebyshev polynomials T_m that are at most one on what is farther than δ from
+    λ. With δ = distance/2, one that stays behind by `distance` proves that there is no λ once the
+    last term is smaller than that half.
+
+    Examples
+    --------
+    >>> round(steps_to_show(1.0, 1.0, 1e6)), round(steps_to_show(0.01, 1.0, 1e6))
+    (7, 74)
+    """
+    ratio = 2 * spread * hiding / distance
+    if ratio <= 1:
+        return 1.0
+    return 1 + float(np.arccosh(np.sqrt(ratio)) / np.arccosh(1 + distance / spread))
 
 
 def converged(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, overload
@@ -19,6 +20,7 @@ from genelin.eigen.ordering import Ordering
 from genelin.eigen.referee import CLEAR, Gap, Referee, distance_behind
 from genelin.eigen.spaces import SearchSpace, Space, SplitSpace
 from genelin.eigen.start import beside, frequent_start, start_of_views, start_vectors, streams
+from genelin.errors import too_many_pairs
 from genelin.io.checkpoint import UNKEPT, Journal, State, restore
 from genelin.linalg import column_dots, magnitudes
 from genelin.linalg.columns import Block, Vector
@@ -38,7 +40,10 @@ MOST_KEPT = 2**28  # bytes of a space that is kept whole in a checkpoint
 SINGLE = 1e-3  # tolerance that a space in single precision may reach
 FINE = 1e-4  # relative residual at which one in double precision takes over for a smaller one
 STUCK = 3  # outer iterations without progress after which it takes over too; one near the end
-KEPT = ("effort", "steps", "inner", "recent", "distrust", "best", "since", "tries", "single")
+KEPT = (
+    *("effort", "steps", "inner", "recent", "distrust", "best", "since", "tries", "single"),
+    "overlooked",
+)
 
 
 @dataclass(frozen=True)
@@ -249,6 +254,7 @@ class _Run:
         self.effort, self.steps, self.recent = settings.reduction, settings.steps, list[float]()
         self.distrust, self.best, self.since, self.tries = 2.0, np.inf, 0, 0
         self.inner = 0  # steps of the last correction
+        self.overlooked = False  # whether a pair was, that the guards did not tell of
 
     def outcome(self, start: Any) -> Outcome:
         """Iterate until the referee agrees that k pairs are good, or the run has to give up."""
@@ -290,6 +296,11 @@ class _Run:
         grown = self.space.expand(Z)
         if self.space.pairs < self.k:
             grown += self.space.expand(self._random(self.width))
+        if self.space.pairs < self.k and self.single:  # what is short may be lost in float32
+            self._sharpen()
+            return self._expanded(Z)
+        if self.space.pairs < self.k and self.split:
+            raise too_many_pairs(self.k, self.space.pairs)
         return grown
 
     def _best(self) -> tuple[RitzBasis, Block | None, Vector]:
@@ -312,9 +323,11 @@ class _Run:
             self._sharpen()
             return E
         if good or reason is not Status.CONVERGED or self.tries >= TRIES:
-            gap = self._gap(basis, checked, bounds)
+            gap = self._gap(basis, checked, bounds, self._guarded(basis, estimates))
             narrowly = reason is Status.CONVERGED and gap.narrowly(residuals, goal)
-            E = gap.vectors if good and gap.missed else E
+            if good and gap.missed:
+                self.overlooked = True
+                E = np.hstack([gap.vectors, self._random(self.width)])
             residuals = residuals + gap.hidden[: self.k]
             if self.tries >= TRIES or not ((good and gap.missed) or narrowly):
                 good = good and bool(residuals.max() <= goal)
@@ -393,19 +406,37 @@ class _Run:
             todo = np.flatnonzero(relative > self.tol)
             found = self.correctors.plain(R, todo, self.effort, self._allowed(len(todo)))
         else:
-            todo = np.concatenate([todo, self._blurred_guard(basis, estimates)])
+            todo = np.concatenate([todo, *self._blurred(basis, estimates)])
             sign = _signs(basis.theta[todo], self.pencil.which)
             steps = self._allowed(2 * len(todo))
             found = self.correctors.shifted(basis, todo, sign, self.effort, steps)
         self.inner = found.steps
         return found.directions
 
-    def _blurred_guard(self, basis: RitzBasis, estimates: Vector) -> NDArray[np.intp]:
-        """The pair behind the k-th, as long as it cannot tell yet how wide the gap is."""
-        sizes = magnitudes(basis.theta, self.pencil.which)[self.k - 1 : self.k + 1]
-        if len(sizes) < 2 or self.distrust * estimates[self.k] <= 0.1 * (sizes[0] - sizes[1]):
-            return np.empty(0, dtype=np.intp)
-        return np.array([self.k])
+    def _blurred(self, basis: RitzBasis, estimates: Vector) -> Iterator[NDArray[np.intp]]:
+        """The pairs that cannot tell yet what is behind the k-th: the next one, the other end."""
+        sizes = magnitudes(basis.theta, self.pencil.which)
+        if len(sizes) > self.k and self.distrust * estimates[self.k] > 0.1 * (
+            sizes[self.k - 1] - sizes[self.k]
+        ):
+            yield np.array([self.k])
+        if len(sizes) > self.k + 1 and not self._sees_both_ends(basis, estimates):
+            yield np.array([len(sizes) - 1])
+
+    def _guarded(self, basis: RitzBasis, estimates: Vector) -> bool:
+        """Whether the guards of the space may tell what comes next."""
+        return not self.overlooked and self._sees_both_ends(basis, estimates)
+
+    def _sees_both_ends(self, basis: RitzBasis, estimates: Vector) -> bool:
+        """Whether the end of the spectrum where no pair was found is known to be behind the k-th.
+
+        The last pair stands for it, unless that is a mere guard.
+        """
+        if self.split or self.pencil.which != "LM":
+            return True
+        sizes, last = np.abs(basis.theta), len(basis.theta) - 1
+        distance = float(sizes[: self.k].min() - sizes[last])
+        return self.distrust * float(estimates[last]) <= CLEAR * distance
 
     def _allowed(self, columns: int) -> int:
         """Steps for the next solve, of so many columns each."""
@@ -478,6 +509,8 @@ class _Run:
     @staticmethod
     def _ending(reason: Status, good: bool, gap: Gap) -> Status:
         """What to say of the answer."""
+        if good and gap.missed:
+            return Status.NO_GAP  # time and again: what comes next cannot be told from these pairs
         if good:
             return Status.TIED if gap.none else Status.CONVERGED
         return Status.STAGNATED if reason is Status.CONVERGED else reason
@@ -490,11 +523,12 @@ class _Run:
         )
         return enough
 
-    def _gap(self, basis: RitzBasis, checked: RitzBasis, bounds: Vector) -> Gap:
+    def _gap(self, basis: RitzBasis, checked: RitzBasis, bounds: Vector, guarded: bool) -> Gap:
         """What comes next: the first guard where it is good enough, else what a search finds."""
         k, theta = self.k, checked.theta
         both = float(np.sqrt(2.0)) if self.split else 1.0
-        gap = self.referee.guarded(checked, bounds, both) if len(theta) > k else None
+        known = guarded and len(theta) > k
+        gap = self.referee.guarded(checked, bounds, both) if known else None
         pairs, residuals = checked.head(k), bounds[:k]
         if gap is not None:
             return gap if self.split else self.referee.counted(gap, pairs)

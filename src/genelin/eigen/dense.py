@@ -21,7 +21,7 @@ from genelin.eigen.whitening import (
     by_factor,
     whitening_of,
 )
-from genelin.errors import not_positive_definite
+from genelin.errors import not_positive_definite, too_many_pairs
 from genelin.io.checkpoint import UNKEPT, Journal
 from genelin.linalg import (
     ScaledFactor,
@@ -192,10 +192,7 @@ def _dense_cca(problem: TwoView, k: int, tol: float) -> CCASolution:
     counter.flops += (d1**3 + d2**3) / 3 + d1 * d2 * (d1 + d2)  # whitening
     U, sigma, V = top_singular(x.whitened(y.whitened(S_xy.T).T), k, counter)
     if len(sigma) < k:
-        raise ValueError(
-            f"k={k} is more than the smaller numerical rank of X and Y, {len(sigma)}: ask for "
-            "fewer pairs, or set reg > 0"
-        )
+        raise too_many_pairs(k, len(sigma))
     Phi, Psi, top = x.lifted(U[:, :k]), y.lifted(V[:, :k]), sigma[:k]
     rests = _rests(x, S_x, Phi, S_xy, Psi, top), _rests(y, S_y, Psi, S_xy.T, Phi, top)
     doubt = UNITS * EPS * (1 / x.condition + 1 / y.condition)

@@ -32,8 +32,8 @@ class FewRows:
     it has an orthonormal basis Q = ZᵀU w^{-½} from ZZᵀ = U diag(w) Uᵀ, Z the rows over √n, and
     QᵀS_xQ is diagonal. A view with fewer columns than rows is whitened as `Dense` does it. Costs
     O(n²d + n³), and n² numbers of memory. Should the rows span less than k dimensions, or their
-    products lose what matters beside a ridge (columns of very different sizes), `Dense` or
-    `Davidson` takes over.
+    products lose what matters beside a ridge (columns of very different sizes) or to the
+    tolerance, `Dense` or `Davidson` takes over.
 
     Examples
     --------
@@ -63,8 +63,8 @@ class FewRows:
             raise ValueError("FewRows needs X and Y in memory: use method=None or Davidson()")
         meter = Meter(problem.data_size)
         x, y = (_view(gram) for gram in (problem.S_x, problem.S_y))
+        further = Dense() if max(problem.splits) <= SMALL else Davidson()
         if k > min(x.scores.shape[1], y.scores.shape[1]) or max(x.blur, y.blur) > tol:
-            further = Dense() if max(problem.splits) <= SMALL else Davidson()
             return further(problem, k, tol, rng, callback)
         counter = meter.counter
         counter.passes += 3.0  # products or covariances, weights, scores
@@ -73,7 +73,8 @@ class FewRows:
             P, sigma, Q = top_singular(x.scores.T @ y.scores, k, counter)
         left, right, top = x.lift(P[:, :k]), y.lift(Q[:, :k]), sigma[:k]
         rests = x.rest(left, right, top), y.rest(right, left, top)
-        return decomposed(problem, (sigma, left.weights, right.weights), rests, tol, meter)
+        found = decomposed(problem, (sigma, left.weights, right.weights), rests, tol, meter)
+        return found if found.converged else further(problem, k, tol, rng, callback)
 
 
 def _view(gram: Gram) -> _View:
@@ -105,11 +106,13 @@ class _View(ABC):
     scores : (n, r) ZT.
     flops : what that took.
     blur : error of TᵀST = I by rounding in the products that T comes from.
+    lost : the norm in S⁻¹ of Zᵀu, for unit vectors u of scores that T leaves out.
     """
 
     scores: Block
     flops: float
     blur: float = 0.0
+    lost: float = 0.0
 
     def __init__(self, gram: Gram) -> None:
         self._space, self._weight, self._reg = RowSpace(gram), gram.weight, gram.reg
@@ -120,9 +123,14 @@ class _View(ABC):
 
     def rest(self, own: _Lifted, other: _Lifted, sigma: Vector) -> Vector:
         """The norm in S⁻¹ of Zᵀ(other scores) − σSW: its part in the range of T, and the rest."""
-        inner = self.scores.T @ (other.scores - own.scores * (self._weight * sigma))
-        inner -= own.coordinates * (self._reg * sigma)
-        return np.asarray(np.hypot(column_norms(inner), sigma * self._reg**0.5 * own.doubt))
+        apart = other.scores - own.scores * (self._weight * sigma)
+        inner = self.scores.T @ apart - own.coordinates * (self._reg * sigma)
+        outer = sigma * self._reg**0.5 * own.doubt + self.lost * self._left_out(apart)
+        return np.asarray(np.hypot(column_norms(inner), outer))
+
+    def _left_out(self, scores: Block) -> Vector:
+        """Lengths of scores outside those that T has."""
+        return np.zeros(scores.shape[1])
 
 
 class _ByRows(_View):
@@ -137,21 +145,33 @@ class _ByRows(_View):
         noise = n * EPS * max(w[-1], 0.0)
         kept = w > noise
         dropped = column_norms(self._space.transposed_times(U[:, ~kept])) ** 2
-        w, self._U = w[kept], U[:, kept]
+        w, self._U, self._dropped = w[kept], U[:, kept], U[:, ~kept]
         whole = gram.weight * w + gram.reg
         if gram.reg > 0:
-            matters = np.sqrt(dropped / (dropped + gram.reg)).max(initial=0.0)
-            self.blur = max(float(noise / whole.min(initial=np.inf)), float(matters))
-        self._roots, self._size = np.sqrt(w * whole)[:, None], float(np.sqrt(w.sum()))
+            self.lost = float(np.sqrt(dropped / (dropped + gram.reg)).max(initial=0.0))
+            self.blur = max(float(noise / whole.min(initial=np.inf)), self.lost)
+        self._size = float(np.sqrt(w.sum()))
+        self._roots = (np.sqrt(w) * np.sqrt(whole))[:, None]
         self.scores = self._U * np.sqrt(w / whole)
         self.flops = 2.0 * n * gram.rows.stored + 10.0 * n**3
 
+    def _left_out(self, scores: Block) -> Vector:
+        return column_norms(self._dropped.T @ scores)
+
     def lift(self, P: Block) -> _Lifted:
-        """Weights TP = ZᵀC of the columns; sums over n rows are off by n·eps·‖Z‖·‖c‖ at most."""
+        """Weights TP = ZᵀC of the columns; sums over n rows are off by n·eps·‖Z‖·‖c‖ at most.
+
+        They are made orthonormal in S once more: products tell small w only to n·eps·w₁.
+        """
         C = self._U @ (P / self._roots)
         W = self._space.transposed_times(C)
+        scores = self._space.times(W)
+        gram = self._weight * scores.T @ scores + self._reg * W.T @ W
+        squares, R = np.linalg.eigh(gram)
+        turn = (R / np.sqrt(np.maximum(squares, EPS))) @ R.T
+        C, W, scores = C @ turn, W @ turn, scores @ turn
         doubt = len(C) * EPS * self._size * column_norms(C)
-        return _Lifted(W, self._space.times(W), self.scores.T @ C, doubt)
+        return _Lifted(W, scores, self.scores.T @ C, doubt)
 
 
 class _ByColumns(_View):

@@ -278,7 +278,7 @@ class _Run:
             return checked.W
         pairs, residuals = checked.head(k), residuals + gap.hidden
         status = Status.TIED if gap.none else Status.CONVERGED
-        if residuals.max() > self.tol * largest(checked.theta):
+        if gap.missed or residuals.max() > self.tol * largest(checked.theta):
             status = Status.STOPPED if stopped else Status.STAGNATED
         return EigenSolution(
             residuals=residuals,

@@ -9,6 +9,7 @@ import numpy as np
 
 from genelin.eigen.basis import ROUNDING, RitzBasis, start_block
 from genelin.eigen.inertia import count_beyond
+from genelin.errors import NotPositiveDefiniteError
 from genelin.lazily import cached_property
 from genelin.linalg import (
     Which,
@@ -21,9 +22,10 @@ from genelin.linalg import (
 from genelin.linalg.columns import EPS, Block, Vector
 from genelin.linalg.scaling import column_sums, scaled_by, scaled_factor
 from genelin.linalg.tall import by_rows
+from genelin.operators import Operator
 from genelin.problems import SMALL, Pencil
 from genelin.room import empty
-from genelin.solvers import CG, LinearSolver
+from genelin.solvers import CG, Direct, LinearSolver
 
 __all__ = ["CLEAR", "Gap", "Referee", "distance_behind"]
 
@@ -107,7 +109,12 @@ def distance_behind(theta: Vector, k: int, which: Which) -> float:
 
 
 class Referee:
-    """Bounds from a solver of the library: the method's own if that can be trusted, else CG."""
+    """Bounds from a solver of the library.
+
+    A small B of which no lower bound is known is factored: conjugate gradients have no more than an
+    estimate of its spectrum, which an ill-conditioned one can be far below. Else it is the method's
+    own solver if that can be trusted, or CG.
+    """
 
     def __init__(self, pencil: Pencil, solver: LinearSolver, state: Any) -> None:
         self.pencil = pencil
@@ -115,8 +122,14 @@ class Referee:
 
     @cached_property
     def _trusted(self) -> tuple[LinearSolver, Any]:
-        if self._own is not None:
-            return self._own
+        own, B = self._own, self.pencil.B
+        if own is not None and (own[0].exact or B.lambda_min_bound > 0):
+            return own
+        exact = None if B.diagonal_blocks or self.pencil.d > SMALL else _factored(B)
+        if exact is not None:
+            return exact
+        if own is not None:
+            return own
         solver = CG()
         return solver, solver.init(self.pencil.B)
 
@@ -270,13 +283,29 @@ class Referee:
             if beyond == len(sizes):
                 return self._sharpened(replace(gap, certified=True), basis)
             gap = replace(gap, distance=(gap.distance + gap.residual) / 2)
-        return replace(gap, distance=min(gap.distance, 0.0))  # one was missed, close to the k-th
+        return replace(gap, distance=-np.inf if self._one_ahead(gap, sizes) else 0.0)
+
+    def _one_ahead(self, gap: Gap, sizes: Vector) -> bool:
+        """Whether more eigenvalues are ahead of the k-th pair than were found."""
+        ahead = float(sizes.min()) + 4 * gap.uncertainty
+        counted = count_beyond(self.pencil, ahead) or 0
+        return counted > int(np.count_nonzero(sizes > ahead - 2 * gap.uncertainty))
 
     def _sharpened(self, gap: Gap, basis: RitzBasis) -> Gap:
         """The gap less what rounding of the pencil may have moved the eigenvalues that follow."""
         spread = displacement(self.pencil, float(np.abs(basis.theta).max()))
         narrower = replace(gap, spread=spread)
         return replace(narrower, certified=narrower.surely > 0)
+
+
+def _factored(B: Operator) -> tuple[Direct, Any] | None:
+    """A solver by factors of B; None where it has no entries, or no factors to rounding."""
+    if B.entries() is None:
+        return None
+    try:
+        return Direct(), Direct().init(B)
+    except NotPositiveDefiniteError:
+        return None
 
 
 def displacement(pencil: Pencil, largest: float) -> float:

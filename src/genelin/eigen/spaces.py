@@ -189,20 +189,31 @@ class SearchSpace:
         H, m = self._H[: self.size, : self.size], self.size
         return rayleigh_ritz(np.eye(m), H, self._pencil.which)
 
+    def _leading(self, count: int) -> tuple[Vector, Block]:
+        """Ritz values and coordinates of the best pairs.
+
+        For the largest magnitude the last of them stands for the other end of the spectrum where
+        all are at one: what nobody looks at could hide a pair.
+        """
+        theta, U = self._rotation()
+        chosen = np.arange(min(count, len(theta)))
+        if self._pencil.which == "LM" and 2 < count < len(theta):
+            other = int(theta.argmin() if theta[0] > 0 else theta.argmax())
+            chosen[-1] = max(chosen[-1], other)
+        return theta[chosen], U[:, chosen]
+
     def ritz(self, count: int) -> RitzBasis:
         """The best pairs."""
-        theta, U = self._rotation()
-        U = U[:, :count]
+        theta, U = self._leading(count)
         W, BW = self._basis.times(U)
-        return RitzBasis(Products(W, tall_times(self._AQ[:, : self.size], U), BW), theta[:count])
+        return RitzBasis(Products(W, tall_times(self._AQ[:, : self.size], U), BW), theta)
 
     def restart(self, count: int) -> None:
         """Keep the best pairs only."""
-        theta, U = self._rotation()
-        U = U[:, :count]
+        theta, U = self._leading(count)
         tall_times(self._AQ[:, : self.size], U, out=self._AQ[:, : U.shape[1]])
         self._basis.rotate(U)
-        self._H[: U.shape[1], : U.shape[1]] = np.diag(theta[:count])
+        self._H[: U.shape[1], : U.shape[1]] = np.diag(theta)
 
     @property
     def arrays(self) -> dict[str, Any]:

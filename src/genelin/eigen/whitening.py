@@ -165,6 +165,7 @@ class Rooted(LinearSolver):
 
     white: Whitening
     trusted: ClassVar[bool] = True
+    exact: ClassVar[bool] = True
 
     def _prepare(self, operator: Operator) -> Operator:
         return operator

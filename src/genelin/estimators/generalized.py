@@ -33,7 +33,7 @@ from genelin.io import Checkpoint
 from genelin.linalg import Which
 from genelin.linalg.columns import Block
 from genelin.operators import Rows, kept_elsewhere
-from genelin.operators.checks import refuse_extreme
+from genelin.operators.checks import LARGEST, refuse_extreme
 from genelin.operators.convert import is_dask
 from genelin.results import EigenSolution
 
@@ -233,9 +233,12 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             return rows if isinstance(y, str) else (rows, column_or_1d(np.asarray(y)))
         least = 2 if reset else 1
         kinds = [np.float64, np.float32]
-        return validate_data(
-            self, X, y, reset=reset, accept_sparse="csr", dtype=kinds, ensure_min_samples=least
-        )
+        try:
+            return validate_data(
+                self, X, y, reset=reset, accept_sparse="csr", dtype=kinds, ensure_min_samples=least
+            )
+        except OverflowError as error:
+            raise ValueError(f"X has a whole number that no float can hold: {error}") from error
 
     def _of_two_sets(self, X: Any, background: Any) -> Contrast:
         data = _rows(self._validated(X), "X")
@@ -311,7 +314,7 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         if self.center is not None:
             check_flag("center", self.center)
         self._check_checkpoint()
-        check_number("reg", self.reg, 0)
+        check_number("reg", self.reg, 0, LARGEST)
         if self.shrinkage is not None:
             check_number("shrinkage", self.shrinkage, 0, 1)
             if self.reg != 0:

@@ -53,7 +53,7 @@ def read_mtx(path: str | Path) -> Any:
     with open_bytes(path) as file:
         banner = _banner(file, path)
     check_shape(str(path), banner.shape)
-    check_rows(path, banner.shape[0])
+    check_rows(path, banner.shape[0], banner.entries)
     least = banner.entries * _shortest(banner)
     if unpacked_size(path, least) < least:
         raise DataError(

@@ -20,6 +20,7 @@ from genelin.operators.memory import memory_at_hand
 
 __all__ = ["Member", "load_npz", "npz_kind", "npz_members"]
 
+MODEST, SPARSEST = 2**22, 100  # rows that nobody doubts; beyond these, how many for each entry
 SHORT = 1024  # bytes of a member that says how the others are read
 ARRAYS = {  # of the formats of scipy.sparse.save_npz
     "csr": ("indptr", "indices", "data"),
@@ -139,7 +140,7 @@ def _sparse(path: Path, kind: str, shape: tuple[int, ...], arrays: list[Member])
     """A CSR array, once every index has been looked at in its own type."""
     check_shape(str(path), shape)
     floating(arrays[-1].dtype, arrays[-1].place)
-    check_rows(path, shape[0])
+    check_rows(path, shape[0], int(np.prod(arrays[-1].shape)))
     n, d = shape
     with decoding(path):
         if kind == "csr":
@@ -155,13 +156,12 @@ def _sparse(path: Path, kind: str, shape: tuple[int, ...], arrays: list[Member])
         return made.tocsr()
 
 
-def check_rows(path: Path, rows: int) -> None:
-    """Refuse a number of rows that memory does not hold, however few entries there are."""
-    needed, free = 8.0 * rows, memory_at_hand()
-    if needed > free:
+def check_rows(path: Path, rows: int, stored: int) -> None:
+    """Refuse a number of rows far beyond what is stored, each of which would take a pointer."""
+    if rows > max(SPARSEST * stored, MODEST):
         raise DataError(
-            f"{path} has {rows:,} rows, whose pointers take {needed:,.0f} bytes, and {free:,.0f} "
-            "are free: is its header damaged?"
+            f"{path} promises {rows:,} rows and has {stored:,} entries: is its header damaged? "
+            "Leave out rows without an entry"
         )
 
 

@@ -17,7 +17,13 @@ SWEEPS = 6
 
 
 def orthonormalise(
-    Z: Block, B: Any, BZ: Block | None = None, *, spare: Block | None = None, drop: float = 0.0
+    Z: Block,
+    B: Any,
+    BZ: Block | None = None,
+    *,
+    spare: Block | None = None,
+    columns: int | None = None,
+    drop: float = 0.0,
 ) -> tuple[Block, Block]:
     """Return W and BW with span(W) = span(Z) and WᵀBW = I.
 
@@ -31,7 +37,7 @@ def orthonormalise(
     Z : (d, k) block.
     B : anything with `B @ Z`.
     BZ : B @ Z, where it is at hand.
-    spare : (d, m) block that fills lost directions.
+    spare : (d, m) block that fills lost directions, until there are `columns` (None: those of Z).
     drop : give up directions whose squared length, after scaling, is below this part of the
         largest one; those below rounding go in any case.
 
@@ -43,7 +49,7 @@ def orthonormalise(
     >>> bool(np.allclose(W.T @ BW, np.eye(2), atol=1e-12))
     True
     """
-    wanted = Z.shape[1]
+    wanted = Z.shape[1] if columns is None else columns
     if wanted == 0:
         return Z, Z
     W, BW, weakest = sweep(Z, B @ Z if BZ is None else BZ, drop)

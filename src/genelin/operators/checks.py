@@ -12,12 +12,18 @@ from genelin.linalg import ScaledFactor, SparseFactor, column_dots
 from genelin.linalg.columns import EPS, Block
 from genelin.operators.base import Operator
 
-__all__ = ["refuse_asymmetric", "refuse_extreme", "refuse_indefinite", "refuse_nonsquare"]
+__all__ = [
+    "LARGEST",
+    "refuse_asymmetric",
+    "refuse_extreme",
+    "refuse_indefinite",
+    "refuse_nonsquare",
+]
 
 FACTORED = 4096  # up to this size B is factored to see whether it is positive definite
 TILE = 256  # rows and columns that are compared while they are at hand
 ROUNDING = 1e-10  # of the largest entry
-SMALLEST = 1e-100
+SMALLEST, LARGEST = 1e-100, 1e100  # whose products are numbers still
 
 
 def refuse_nonsquare(operator: Operator, name: str) -> None:
@@ -28,7 +34,7 @@ def refuse_nonsquare(operator: Operator, name: str) -> None:
 
 def refuse_extreme(size: float, name: str) -> None:
     """Raise if numbers are so large or small that their squares leave the range of floats."""
-    if size > 0 and not SMALLEST < size < 1 / SMALLEST:
+    if size > 0 and not SMALLEST < size < LARGEST:
         raise ValueError(
             f"{name} has numbers of the order {size:.0e}, whose products leave the range of "
             f"floating point: divide {name} by that"

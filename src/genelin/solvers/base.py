@@ -61,6 +61,7 @@ class LinearSolver(ABC):
     """
 
     trusted: ClassVar[bool] = False
+    exact: ClassVar[bool] = False  # solves by factors of B, to rounding
 
     @abstractmethod
     def _prepare(self, operator: Operator) -> Any:

@@ -51,6 +51,7 @@ class Direct(LinearSolver):
     """
 
     trusted: ClassVar[bool] = True
+    exact: ClassVar[bool] = True
 
     def _prepare(self, operator: Operator) -> DirectState:
         entries = operator.entries()
@@ -66,6 +67,9 @@ class Direct(LinearSolver):
 
     def _approximate_inverse(self, state: DirectState) -> Solve:
         return state.inverse
+
+    def _lowest(self, state: DirectState) -> float:
+        return 1.0
 
     def _advance(
         self, state: DirectState, rhs: Block, x0: Block, reduction: float, residual: Block | None
