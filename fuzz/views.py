@@ -279,6 +279,8 @@ def _refused(X: Any, Y: Any, setting: Setting, outcome: Outcome, hard: bool, met
     sizes = [float(np.abs(M).max(initial=0.0)) for M in (X, Y)]
     if "of the order" in words and any(size > 0 and not 1e-99 < size < 1e99 for size in sizes):
         return "refused, extreme"
+    if "whose products are no numbers" in words and max(setting.reg) > 1e150:
+        return "refused, extreme"
     spread = any(np.ptp(M, axis=0).min() == 0 for M in (X, Y)) or not setting.center
     named = any(word in words for word in ("rank", "constant", "single row", "ridge", "reg"))
     if named and (hard or spread or any(not M.any() for M in (X, Y))):

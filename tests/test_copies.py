@@ -1,14 +1,16 @@
 """Multiple eigenvalues: all copies are found, whatever k cuts, and vectors stay orthonormal."""
 
+import warnings
 from math import comb
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-from genelin import Dense, Lanczos, ShiftInvert, Status, top_k
-from genelin.eigen.copies import most_alike
+from genelin import Davidson, Dense, Lanczos, ShiftInvert, Status, top_k
+from genelin.eigen.copies import least_square, most_alike, steps_to_show
 from genelin.linalg import leading_pairs, order
+from genelin.problems import SMALL
 
 
 def path(n):
@@ -127,3 +129,68 @@ def test_alike_is_from_one_to_the_next():
     assert most_alike(theta, np.full(5, 0.35)) == 3
     assert most_alike(theta, np.full(5, 0.1)) == 1
     assert most_alike(theta[:0], theta[:0]) == 0
+
+
+@pytest.mark.parametrize("method", [Lanczos(), Davidson()])
+def test_both_ends_are_looked_at(method):
+    rng, wrong = np.random.default_rng(0), 0
+    for seed in range(60):
+        values = rng.uniform(-10, 10, 60)
+        Q = np.linalg.qr(rng.standard_normal((60, 60)))[0]
+        A = (Q * values) @ Q.T
+        found = top_k((A + A.T) / 2, k=1, method=method, tol=1e-6, rng=seed)
+        assert found.converged
+        wrong += abs(abs(found.values[0]) - np.abs(values).max()) > 1e-4
+    assert wrong == 0
+
+
+def test_both_ends_of_matrices_that_nobody_can_count_in():
+    d = SMALL + 500
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        values = rng.uniform(-10, 10, d)
+        found = top_k(sparse.diags_array(values), k=1, method=Davidson(), tol=1e-6, rng=seed)
+        assert abs(found.values[0]) == pytest.approx(np.abs(values).max(), abs=1e-4)
+
+
+def test_a_further_round_makes_the_steps_that_show_a_copy():
+    L = sparse.csr_array(star(114))
+    A = sparse.block_diag([L] * 52, format="csr")
+    for seed in range(3):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # residuals of zeros are not small beside zero
+            found = top_k(A, k=32, which="SA", rng=seed, method=Lanczos())
+        assert np.abs(found.values).max() < 1e-9
+        assert found.sin_theta_bound == 1.0
+    # 16 columns of 5,896 that are left, against values in [0, 114]: nobody saw so little as to
+    # say after a step or two that the next value is 1
+    hiding = (len(L.toarray()) * 52 - 32) / least_square(16)
+    assert 40 < steps_to_show(1.0, 114.0, hiding) < 100
+
+
+def test_steps_to_show_hold_for_the_worst_spectrum():
+    rng = np.random.default_rng(1)
+    for d, gap in ((400, 0.3), (1500, 0.05)):
+        values = np.r_[1.0, rng.uniform(0.0, 1.0 - gap, d - 1)]
+        Z = np.linalg.qr(rng.standard_normal((d, 4)))[0]
+        steps = int(np.ceil(steps_to_show(gap, 1.0, d / least_square(4))))
+        K = [Z]
+        for _ in range(steps - 1):  # a Krylov space, made orthonormal as a whole
+            W = values[:, None] * K[-1]
+            Q = np.hstack(K)
+            for _ in range(2):
+                W -= Q @ (Q.T @ W)
+            K.append(np.linalg.qr(W)[0])
+        Q = np.hstack(K)
+        best = np.linalg.eigvalsh((Q * values[:, None]).T @ Q)[-1]
+        assert best > 1.0 - gap
+
+
+def test_what_is_left_beside_the_pairs_may_be_small():
+    rng = np.random.default_rng(2)
+    for d, k in ((52, 17), (40, 12)):
+        A = np.kron(np.eye(d // 4), np.diag([3.0, 2.0, 1.0, -1.0]))
+        Q = np.linalg.qr(rng.standard_normal((d, d)))[0]
+        A = Q @ A @ Q.T
+        found = top_k((A + A.T) / 2, k=k, which="LA", method=Lanczos(columns=1, room=24))
+        check(found, np.tile([3.0, 2.0, 1.0, -1.0], d // 4), k, "LA")

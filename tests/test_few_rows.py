@@ -178,3 +178,30 @@ def test_rows_that_are_elsewhere() -> None:
     elsewhere = TwoView(*described(DataSpec(20, 100), DataSpec(20, 80)), reg=0.1, center=False)
     with pytest.raises(ValueError, match="FewRows needs X and Y in memory"):
         FewRows()(elsewhere, 2)
+
+
+def test_weights_are_orthonormal_beside_a_huge_ridge():
+    """Directions of little variance are known to n·eps of the largest only."""
+    X, Y = views(11, 18, 30)
+    X[:, 0] *= 1e5
+    Y[:, 1:] = Y[:, :1] * 1e-7 + 1.0
+    for reg in (1.0, 1e8):
+        pairs = top_k_cca(X, Y, k=3, reg=reg, method=FewRows())
+        for V, Z in ((pairs.x_weights, X), (pairs.y_weights, Y)):
+            Z = Z - Z.mean(axis=0)
+            gram = (Z @ V).T @ (Z @ V) / len(Z) + reg * V.T @ V
+            assert np.abs(gram - np.eye(3)).max() < 1e-9
+
+
+def test_residuals_count_what_products_between_rows_lose():
+    """An outlier hides all other variance in ZZᵀ, and a ridge of its order does not save it."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((4, 3)), rng.standard_normal((4, 26))
+    Y[2, 5] = 1e10
+    pairs = top_k_cca(X, Y, k=1, reg=1e8, tol=1e-3, method=FewRows())
+    X, Y = X - X.mean(axis=0), Y - Y.mean(axis=0)
+    S_x, S_y, S_xy = X.T @ X / 4 + 1e8 * np.eye(3), Y.T @ Y / 4 + 1e8 * np.eye(26), X.T @ Y / 4
+    v, w, s = pairs.x_weights[:, 0], pairs.y_weights[:, 0], pairs.correlations[0]
+    rests = (S_xy @ w - s * S_x @ v, S_x), (S_xy.T @ v - s * S_y @ w, S_y)
+    true = np.sqrt(sum(rest @ np.linalg.solve(S, rest) for rest, S in rests) / 2)
+    assert true <= pairs.residuals[0] + 1e-15

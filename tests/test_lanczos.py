@@ -29,7 +29,8 @@ SIZE = 900
 def with_values(values, rng):
     """A sparse symmetric matrix with these eigenvalues: rotations of ten neighbours each, mixed."""
     d = len(values)
-    blocks = [np.linalg.qr(rng.standard_normal((10, 10)))[0] for _ in range(d // 10)]
+    rotations = (np.linalg.qr(rng.standard_normal((10, 10)))[0] for _ in range(d // 10))
+    blocks = [sparse.coo_array(rotation) for rotation in rotations]
     Q = sparse.block_diag(blocks, format="csr")[:, rng.permutation(d)]
     A = (Q @ sparse.diags_array(values) @ Q.T).tocsr()
     return ((A + A.T) / 2).tocsr()

@@ -5,7 +5,19 @@ import warnings
 import numpy as np
 import pytest
 
-from genelin import CCA, Davidson, Dense, GenELinK, RankDeficiencyWarning, top_k, top_k_cca
+from genelin import (
+    CCA,
+    CCALin,
+    Davidson,
+    Dense,
+    GenELinK,
+    RankDeficiencyWarning,
+    baselines,
+    datasets,
+    solvers,
+    top_k,
+    top_k_cca,
+)
 from genelin.eigen.referee import displacement
 from genelin.problems import Pencil
 
@@ -88,3 +100,69 @@ def test_few_rows_and_a_column_that_is_larger_than_the_others(size):
     found, dense = (top_k_cca(X, Y, k=2, reg=1.0, method=method) for method in (None, Dense()))
     assert found.converged
     assert found.correlations == pytest.approx(dense.correlations, abs=1e-9)
+
+
+@pytest.mark.parametrize("method", [Davidson(), GenELinK(locally_optimal=True, max_iter=200)])
+def test_residuals_are_bounded_however_far_the_spectrum_of_b_reaches(method):
+    """At loose tolerances, where an estimate of the smallest eigenvalue of B is far off."""
+    told = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        d = 120
+        Q = np.linalg.qr(rng.standard_normal((d, d)))[0]
+        B = (Q * np.geomspace(1, 10 ** -rng.uniform(6, 9), d)) @ Q.T
+        B = (B + B.T) / 2
+        A = rng.standard_normal((d, d))
+        A = A + A.T
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = top_k(A, B, k=1, which="LA", tol=1e-2, method=method, rng=seed)
+        rest = A @ found.vectors - B @ found.vectors * found.values
+        true = np.linalg.norm(np.linalg.solve(np.linalg.cholesky(B), rest), axis=0)
+        assert np.all(true <= found.residuals * (1 + 1e-6))
+        told += found.converged
+    assert told >= 3
+
+
+def test_a_semidefinite_b_is_not_called_indefinite():
+    """Directions of a search that lie in its null space have lengths of rounding."""
+    X, Y = datasets.two_view_gaussian(500, (6, 5))
+    X = np.c_[X, X[:, :1]]
+    for seed in range(10):
+        with pytest.warns(RankDeficiencyWarning):
+            pairs = top_k_cca(X, Y, k=2, method=baselines.MomentumALS(), rng=seed)
+        assert pairs.correlations == pytest.approx([1.0, 1.0], abs=1.0)
+
+
+def test_ridges_beyond_the_range_of_squares():
+    X = np.random.default_rng(0).standard_normal((20, 3))
+    with pytest.raises(ValueError, match=r"reg=1e\+200 is above 1e\+150"):
+        top_k_cca(X, X, k=1, reg=1e200)
+    X[:, 1] = 0.0
+    for method in (None, Davidson(), Dense()):
+        with pytest.warns(RankDeficiencyWarning, match="1 of its 3 columns are constant"):
+            pairs = top_k_cca(X, X, k=2, reg=1e-320, method=method)
+        assert pairs.correlations == pytest.approx([1.0, 1.0])
+
+
+@pytest.mark.parametrize("method", [Davidson(), CCALin(), CCALin(solver=solvers.Direct())])
+def test_more_pairs_than_a_view_has(method):
+    rng = np.random.default_rng(3)
+    X, Y = rng.standard_normal((2, 23)), rng.standard_normal((2, 7))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(ValueError, match=r"k=2 is more than the (smaller )?numerical rank"):
+            top_k_cca(X, Y, k=2, reg=(1e-19, 1e-3), method=method)
+
+
+@pytest.mark.parametrize("method", [CCALin(solver=solvers.Direct()), CCALin(locally_optimal=True)])
+def test_as_many_pairs_as_asked_for_where_data_have_fewer(method):
+    """Beyond the rank of the data every direction is as good: correlations are zero."""
+    rng = np.random.default_rng(4)
+    X, Y = rng.standard_normal((6, 8)), rng.standard_normal((6, 3))
+    Y[:, 2], Y[:, 1] = Y[:, 0], 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pairs = top_k_cca(X, Y, k=3, reg=1e-8, method=method)
+    assert pairs.correlations == pytest.approx([1.0, 0.0, 0.0], abs=1e-6)
+    assert pairs.x_weights.shape == (8, 3)

@@ -5,7 +5,15 @@ import pytest
 from scipy import sparse
 from scipy.linalg import eigh
 
-from genelin import Davidson, Dense, GenELinK, Lanczos, ShiftInvert, top_k
+from genelin import (
+    Davidson,
+    Dense,
+    GenELinK,
+    GeneralizedEigen,
+    Lanczos,
+    ShiftInvert,
+    top_k,
+)
 from genelin.operators import MatrixOperator, Scaled, as_operator
 
 
@@ -84,3 +92,11 @@ def test_a_scaled_operator_has_what_its_operator_has():
     assert blind.factor() is None
     assert blind.diagonal() is None
     assert np.array_equal(blind @ np.ones(2), np.ones(2))
+
+
+def test_a_ridge_that_no_product_survives_is_named():
+    X, y = np.random.default_rng(0).standard_normal((30, 4)), np.arange(30) % 3
+    with pytest.raises(ValueError, match=r"reg=1e\+308 must"):
+        GeneralizedEigen(reg=1e308).fit(X, y)
+    with pytest.raises(ValueError, match="X has a whole number that no float can hold"):
+        GeneralizedEigen().fit([[10**400, 1], [2, 3]], [0, 1])

@@ -43,7 +43,7 @@ __all__ = [
     "worth_forming",
 ]
 
-LEAST = 1e-300  # of a ridge or a shrinkage
+LEAST, MOST = 1e-200, 1e150  # of a ridge; one below is none beside the rounding of any data
 SMALL = 2048  # up to here a d×d matrix is formed and factored without a thought
 
 
@@ -193,7 +193,8 @@ class TwoView:
 
     def _gram(self, rows: Rows, view: int) -> Gram:
         self.gather()
-        gram = Gram(rows, self.regs[view], self.center, self.scale, self.weights[view])
+        reg = self.regs[view] if self.regs[view] >= LEAST else 0.0
+        gram = Gram(rows, reg, self.center, self.scale, self.weights[view])
         return gram.formed() if worth_forming(rows, rows, self.form) else gram
 
     @cached_property
@@ -231,7 +232,8 @@ class TwoView:
 
         A ridge below the rounding of its covariance leaves a view as it is.
         """
-        views = (("X", self.X, self.S_x), ("Y", self.Y, self.S_y))
+        x_reg, y_reg = self.regs
+        views = (("X", self.X, self.S_x, x_reg), ("Y", self.Y, self.S_y, y_reg))
         bare = [view for view in views if _is_bare(view[2])]
         found = [_deficiency(*view, self.center) for view in bare]
         return [deficiency for deficiency in found if deficiency is not None]
@@ -401,8 +403,8 @@ def _pair(value: Any, name: str, highest: float) -> tuple[float, float]:
         )
     if not np.all(np.isfinite(numbers)):
         raise ValueError(f"{name}={value!r} is not finite")
-    if any(0 < number < LEAST for number in numbers):
-        raise ValueError(f"{name}={value!r} is below {LEAST:g}, which has no reciprocal: pass 0")
+    if max(numbers) > MOST:
+        raise ValueError(f"{name}={value!r} is above {MOST:g}, whose products are no numbers")
     return numbers[0], numbers[-1]
 
 
@@ -443,7 +445,7 @@ def _is_bare(gram: Gram) -> bool:
     return gram.reg == 0 or bool(gram.reg <= gram.shape[0] * EPS * gram.diagonal().max())
 
 
-def _deficiency(name: str, rows: Rows, gram: Gram, center: bool) -> Deficiency | None:
+def _deficiency(name: str, rows: Rows, gram: Gram, given: float, center: bool) -> Deficiency | None:
     rank = _numerical_rank(rows, gram, center)
     dead = np.flatnonzero(gram.diagonal() == 0)
     if rank == rows.d or (rank is None and not len(dead)):
@@ -460,7 +462,7 @@ def _deficiency(name: str, rows: Rows, gram: Gram, center: bool) -> Deficiency |
             f"with {rows.counted} rows it can fit anything: every correlation is trivially 1"
         )
     reg = 0.01 * float(np.mean(gram.diagonal()))
-    ridge = f" (a ridge of {gram.reg:.1g} is lost in rounding)" if gram.reg else ""
+    ridge = f" (a ridge of {given:.1g} is lost in rounding)" if given else ""
     message = (
         f"{name} is rank-deficient: {'; '.join(parts)}{ridge}. Solved on its numerical range; to "
         f"regularise instead, try reg={reg:.1g}."

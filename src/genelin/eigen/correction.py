@@ -19,6 +19,7 @@ from genelin.problems import Pencil
 
 __all__ = ["Correction", "Correctors"]
 
+SINGLE = 1e30  # largest variance that float32 takes, with room for sums
 LONG = 1e7  # flops of a product from which on float32 and fused products pay
 Inverse = Callable[[Block], Block]
 Positions = NDArray[np.intp]
@@ -133,7 +134,10 @@ def _whole(A: Operator) -> int:
 
 
 def _lowered(pencil: Pencil) -> tuple[Operator, Operator] | None:
-    """A and B in single precision, if both are to be had so."""
+    """A and B in single precision, if both are to be had so and float32 holds their numbers."""
+    diagonal = pencil.B.diagonal()
+    if diagonal is not None and diagonal.max(initial=0.0) > SINGLE:
+        return None
     A, B = pencil.A.lowered(), pencil.B.lowered()
     return None if A is None or B is None else (A, B)
 

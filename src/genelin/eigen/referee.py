@@ -35,6 +35,7 @@ EXACT = 128  # rows up to which what is hidden is summed over all signs of round
 SURE = 0.8  # part of a gap that is relied on
 HALVINGS = 10  # of a gap in which eigenvalues were counted
 CLEAR = 0.2  # residual of the pair behind the k-th, against their distance, that tells it well
+NEW = 1e-6  # part of a direction that must be outside the search to be worth adding
 STARTS = 8  # random vectors with which the search for the next pair begins
 
 
@@ -273,9 +274,11 @@ class Referee:
 
         Where more than k were counted, the search has overlooked one: a narrower gap is tried.
         """
-        if self.pencil.d > SMALL or not 0 < gap.surely < np.inf:
+        if self.pencil.d > SMALL or not np.isfinite(gap.surely) or gap.missed:
             return gap
         sizes = magnitudes(basis.theta, self.pencil.which)
+        if not gap.surely > 0:
+            return replace(gap, distance=-np.inf) if self._one_ahead(gap, sizes) else gap
         for _ in range(HALVINGS):
             beyond = count_beyond(self.pencil, float(sizes.min()) - gap.surely)
             if beyond is None:
@@ -286,10 +289,13 @@ class Referee:
         return replace(gap, distance=-np.inf if self._one_ahead(gap, sizes) else 0.0)
 
     def _one_ahead(self, gap: Gap, sizes: Vector) -> bool:
-        """Whether more eigenvalues are ahead of the k-th pair than were found."""
-        ahead = float(sizes.min()) + 4 * gap.uncertainty
-        counted = count_beyond(self.pencil, ahead) or 0
-        return counted > int(np.count_nonzero(sizes > ahead - 2 * gap.uncertainty))
+        """Whether more eigenvalues are ahead of the k-th pair than pairs can stand for.
+
+        A pair is within the uncertainty of its eigenvalue.
+        """
+        last, doubt = float(sizes.min()), gap.uncertainty
+        ahead = count_beyond(self.pencil, last + 1.01 * doubt) or 0
+        return ahead > int(np.count_nonzero(sizes > last + 0.01 * doubt))
 
     def _sharpened(self, gap: Gap, basis: RitzBasis) -> Gap:
         """The gap less what rounding of the pencil may have moved the eigenvalues that follow."""
@@ -348,9 +354,12 @@ class _Search:
         for _ in range(2):
             V = V - W @ (BW.T @ V) - self.Z @ (self.BZ.T @ V)
         BV = B @ V
-        if not np.any(column_dots(V, BV) > 1e-20):
+        lengths = column_norms(V)
+        norm = (column_norms(BV) / np.maximum(lengths, 1e-300)).max(initial=0.0)
+        new = column_dots(V, BV) > np.maximum(NEW**2, 100 * EPS * norm * lengths**2)
+        if not new.any():
             return False
-        V, BV = orthonormalise(V, B, BV)
+        V, BV = orthonormalise(V[:, new], B, BV[:, new])
         if self.size >= self.room:
             self._cut()
         self.Z, self.BZ = np.hstack([self.Z, V]), np.hstack([self.BZ, BV])
