@@ -10,6 +10,7 @@ import threading
 import warnings
 import zipfile
 import zlib
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -436,7 +437,7 @@ def h5ad(path, **options):
 
 
 @linux
-@pytest.mark.parametrize("content", [bytes(BOMB), bytes(8)])
+@pytest.mark.parametrize("content", [bytes(BOMB), bytes(8)], ids=["bomb", "short"])
 def test_chunks_of_hdf5_unpack_to_a_chunk(tmp_path, content):
     h5py = h5ad(tmp_path / "X.h5ad", chunks=(16, 3), compression="gzip")
     with h5py.File(tmp_path / "X.h5ad", "r+") as file:
@@ -661,6 +662,8 @@ def test_records_that_are_no_text(tmp_path):
 def test_some_damage_to_every_format(kind):
     for library in ("h5py", "pyarrow", "zarr"):
         pytest.importorskip(library)
+    if kind == "arrow" and tuple(map(int, version("polars").split(".")[:2])) < (1, 3):
+        pytest.skip("Polars of that time reads other numbers where metadata are damaged")
     sys.path.insert(0, str(Path(__file__).parent.parent))
     try:
         from fuzz.files import play

@@ -33,7 +33,7 @@ EXACT = 1e-8
     [
         GeneralizedEigen(),
         GeneralizedEigen(criterion="class-pairs", reg=0.1),
-        GeneralizedEigen(criterion="class-pairs", which="BE", shrinkage=0.1, center=True),
+        GeneralizedEigen(criterion="class-pairs", which="LA", shrinkage=0.1, center=True),
     ]
 )
 def test_scikit_learn_checks(estimator, check):

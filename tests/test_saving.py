@@ -374,10 +374,10 @@ def test_indices_outside_a_sample_are_refused(tmp_path, monkeypatch):
 
 
 def test_other_files_are_told_apart(tmp_path):
-    save_archive(tmp_path / "other", "genelin.Other", 1, {}, {})
+    save_archive(tmp_path / "other", "genelin.Other", 1, {}, {"part": np.zeros(1)})
     with pytest.raises(ValueError, match=r"holds a 'genelin.Other', not a 'genelin.CCA'"):
         CCA.load(tmp_path / "other")
-    save_archive(tmp_path / "newer", "genelin.CCA", 2, {}, {})
+    save_archive(tmp_path / "newer", "genelin.CCA", 2, {}, {"part": np.zeros(1)})
     with pytest.raises(ValueError, match="has layout 2, this genelin reads layout 1"):
         CCA.load(tmp_path / "newer")
     with pytest.raises(FileNotFoundError, match="no such file"):

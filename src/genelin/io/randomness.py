@@ -85,10 +85,12 @@ def _like(value: Any, known: Any, name: str) -> Any:
             raise ValueError(f"{name} of random numbers is not that of its kind")
         return {part: _like(value[part], known[part], part) for part in known}
     if isinstance(known, np.ndarray):
-        array = np.array(value["uint"], dtype=known.dtype)
-        if array.shape != known.shape:
-            raise ValueError(f"{name} of random numbers has shape {array.shape}")
-        return array
+        numbers = value["uint"]  # NumPy 1 wraps numbers that its type cannot hold
+        most = np.iinfo(known.dtype).max
+        fitting = all(type(part) is int and 0 <= part <= most for part in numbers)
+        if len(numbers) != len(known) or not fitting:
+            raise ValueError(f"{name} of random numbers is not that of its kind")
+        return np.array(numbers, dtype=known.dtype)
     if isinstance(known, str):
         if value != known:
             raise ValueError(f"{name} of random numbers is {value!r:.40}, not {known!r}")
