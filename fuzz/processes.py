@@ -14,6 +14,7 @@ from typing import Any
 import numba
 import numpy as np
 from scipy import sparse
+from threadpoolctl import threadpool_limits
 
 from fuzz import Defect
 from genelin import CCA, Davidson, Dense, Lanczos, ShiftInvert, solvers, top_k, top_k_cca
@@ -152,9 +153,18 @@ def _threads(rng: np.random.Generator, fit: Fit, expected: Answer) -> str:
 
 
 def _fork(rng: np.random.Generator, fit: Fit, expected: Answer) -> str:
-    """A child can fit that was forked while threads were fitting."""
+    """A child can fit that was forked while threads were fitting.
+
+    BLAS has one thread: OpenBLAS ends its own at a fork, and other threads of the parent that are
+    in it wait for them for ever, with NumPy alone as well.
+    """
     if not hasattr(os, "fork"):
         return "no forks here"
+    with threadpool_limits(1, "blas"):
+        return _forked(rng, fit, expected)
+
+
+def _forked(rng: np.random.Generator, fit: Fit, expected: Answer) -> str:
     over = threading.Event()
 
     def work() -> None:

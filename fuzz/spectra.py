@@ -153,7 +153,8 @@ def dressed(rng: Rng, M: Any, kinds: Any = None) -> tuple[Any, str]:
     if kind == "list":
         return M.tolist(), kind
     if kind == "float32":
-        single = M.astype(np.float32)
+        with np.errstate(over="ignore"):
+            single = M.astype(np.float32)
         same = np.array_equal(single.astype(float), M)
         return (single, kind) if same else (M.copy(), "array")
     if kind == "integer":
