@@ -82,7 +82,8 @@ def _play(
         endings[name][ending] += 1
         if why:
             defects.append({"attack": name, "case": case, "kind": ending, "why": why})
-            print(f"{name}, case {case}: {ending}\n{why}", file=sys.stderr, flush=True)
+            again = f"--only {name} --seed {seed} --case {case}"
+            print(f"{ending}: python -m fuzz {again}\n{why}", file=sys.stderr, flush=True)
     return spent, endings, defects
 
 

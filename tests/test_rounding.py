@@ -8,6 +8,7 @@ import pytest
 from genelin import (
     CCA,
     CCALin,
+    ConvergenceWarning,
     Davidson,
     Dense,
     GenELinK,
@@ -166,3 +167,15 @@ def test_as_many_pairs_as_asked_for_where_data_have_fewer(method):
         pairs = top_k_cca(X, Y, k=3, reg=1e-8, method=method)
     assert pairs.correlations == pytest.approx([1.0, 0.0, 0.0], abs=1e-6)
     assert pairs.x_weights.shape == (8, 3)
+
+
+@pytest.mark.parametrize("method", [CCALin(locally_optimal=True), CCALin(), Davidson(), None])
+def test_no_gap_is_seen_where_nothing_is_seen_of_the_other_view(method):
+    """Views of units far apart: all correlations are zero, and one space is as good as another."""
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((35, 2)) * [1e-3, 1e15]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # which CCALin gives, for want of a gap
+        pairs = top_k_cca(X, np.zeros((35, 4)), k=1, reg=(4e21, 1e-16), method=method, tol=1e-10)
+    assert pairs.correlations == pytest.approx([0.0])
+    assert pairs.sin_theta_bound == 1.0

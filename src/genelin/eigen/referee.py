@@ -190,8 +190,10 @@ class Referee:
         if seen is not None:
             start = np.hstack([seen, start[:, : max(STARTS - seen.shape[1], 2)]])
         search = _Search(self.pencil, basis, start if start.shape[1] <= d - k else start[:, ::-1])
-        if not search.size:  # B is zero on the complement
-            return Gap(np.inf, 0.0, *scales, basis.W[:, :0], *errors)
+        if not search.size:  # B is zero on the complement, or too small there to be told from it
+            definite = self.pencil.B.lambda_min_bound > 0
+            nothing = (0.0, np.inf) if definite else (np.inf, 0.0)
+            return Gap(*nothing, *scales, basis.W[:, :0], *errors)
         for _ in range(steps):
             leading, vectors, rest = search.ends()
             E, BE, norms = self._solve(rest)
@@ -354,9 +356,7 @@ class _Search:
         for _ in range(2):
             V = V - W @ (BW.T @ V) - self.Z @ (self.BZ.T @ V)
         BV = B @ V
-        lengths = column_norms(V)
-        norm = (column_norms(BV) / np.maximum(lengths, 1e-300)).max(initial=0.0)
-        new = column_dots(V, BV) > np.maximum(NEW**2, 100 * EPS * norm * lengths**2)
+        new = column_dots(V, BV) > np.maximum(NEW**2, 100 * EPS * self._largest(V, BV))
         if not new.any():
             return False
         V, BV = orthonormalise(V[:, new], B, BV[:, new])
@@ -365,6 +365,17 @@ class _Search:
         self.Z, self.BZ = np.hstack([self.Z, V]), np.hstack([self.BZ, BV])
         self.AZ = np.hstack([self.AZ, self.pencil.A @ V])
         return True
+
+    def _largest(self, V: Block, BV: Block) -> Vector:
+        """‖B‖‖v‖² of every column, added up over diagonal blocks, which may differ in units."""
+        sizes = [block.shape[0] for block in self.pencil.B.diagonal_blocks]
+        cuts, squares = np.cumsum(sizes, dtype=int)[:-1], np.zeros(V.shape[1])
+        for v, Bv in zip(np.split(V, cuts), np.split(BV, cuts), strict=True):
+            lengths = column_norms(v)
+            squares += lengths**2 * (column_norms(Bv) / np.maximum(lengths, 1e-300)).max(
+                initial=0.0
+            )
+        return squares
 
     def _rotation(self) -> tuple[Vector, Block]:
         return rayleigh_ritz(self.Z, self.AZ, self.pencil.which)
