@@ -23,7 +23,7 @@ test: export MKL_NUM_THREADS = 1
 test: lint $(VENV)/.test   ## everything that must hold: lint, types, layers, tests, README, docstrings
 	$(BIN)/python -m pytest -n 2 --dist worksteal tests src
 	$(BIN)/python -m pytest README.md docs  # blocks of a document build on each other: one process
-	printf '%s\n' 0 1 | xargs -P 2 -I SEED $(BIN)/python -m fuzz --seconds 60 --seed SEED
+	printf '%s\n' 0 1 | xargs -P 2 -I SEED $(BIN)/python -m fuzz --check --seed SEED
 
 lint: $(VENV)/.lint        ## ruff, mypy --strict and the layers of the design
 	$(BIN)/ruff check $(CODE)
