@@ -6,6 +6,7 @@ from math import comb
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.linalg import eigh
 
 from genelin import Davidson, Dense, Lanczos, ShiftInvert, Status, top_k
 from genelin.eigen.copies import least_square, most_alike, steps_to_show
@@ -37,14 +38,14 @@ def cube(n):
     return sparse.csr_array(A), np.concatenate([[n - 2.0 * j] * comb(n, j) for j in range(n + 1)])
 
 
-def check(solution, truth, k, which):
+def check(solution, truth, k, which, B=None):
     """The first k of the true values, and no bound on an angle where the space is not unique."""
     truth = truth[order(truth, which)]
     assert solution.converged
     expected, found = np.sort(truth[:k]), np.sort(solution.values)
     assert found == pytest.approx(expected, abs=1e-6 * np.abs(truth).max())
     W = solution.vectors
-    assert np.abs(W.T @ W - np.eye(k)).max() < 1e-9
+    assert np.abs(W.T @ (W if B is None else B @ W) - np.eye(k)).max() < 1e-9
     if k < len(truth) and abs(abs(truth[k]) - abs(truth[k - 1])) < 1e-12:
         assert solution.status is Status.TIED
         assert solution.sin_theta_bound == 1.0
@@ -80,6 +81,26 @@ def test_hypercubes(n, which, k):
     A, values = cube(n)
     for method in (None, Lanczos()):
         check(top_k(A, k=k, which=which, method=method), values, k, which)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_copies_of_a_value_ahead_of_a_tie(seed):
+    """Stars with weights: k cuts the 48 copies of the second value, far from the first one's."""
+    b = np.random.default_rng(seed).uniform(1, 3, 141)
+    A = sparse.block_diag([sparse.csr_array(star(141))] * 48, format="csr")
+    B = sparse.diags_array(np.tile(b, 48)).tocsr()
+    values = np.tile(eigh(star(141), np.diag(b), eigvals_only=True), 48)
+    check(top_k(A, B, k=55, which="LM", method=Lanczos(), rng=1), values, 55, "LM", B)
+
+
+@pytest.mark.parametrize("k", [40, 42])
+def test_most_of_a_space_is_copies(k):
+    """What rounding leaves of the pairs that were found must not grow in the rest of the space."""
+    M, values = cube(8)
+    L = sparse.csr_array(8 * sparse.eye_array(256) - M)
+    for rng in range(3):
+        solution = top_k(L, k=k, which="SA", method=ShiftInvert(), tol=1e-10, rng=rng)
+        check(solution, 8 - values, k, "SA")
 
 
 def test_copies_found_by_shift_and_invert():

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from genelin import (
     CCA,
@@ -179,3 +180,17 @@ def test_no_gap_is_seen_where_nothing_is_seen_of_the_other_view(method):
         pairs = top_k_cca(X, np.zeros((35, 4)), k=1, reg=(4e21, 1e-16), method=method, tol=1e-10)
     assert pairs.correlations == pytest.approx([0.0])
     assert pairs.sin_theta_bound == 1.0
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_a_row_without_weight_is_not_in_the_centre(form):
+    """It may be far larger than what varies in the others."""
+    rng = np.random.default_rng(6)
+    X = 1e-30 * (1 + 1e-6 * rng.standard_normal((12, 2)))
+    Y = rng.standard_normal((12, 2)) + 1e36 * X
+    weights = np.arange(12) % 4
+    X[weights == 0] = 1e4
+    kept = weights > 0
+    one = CCA(2, reg=0.1, scale=True).fit(form(X), Y, sample_weight=weights)
+    other = CCA(2, reg=0.1, scale=True).fit(X[kept], Y[kept], sample_weight=weights[kept])
+    assert one.canonical_correlations_ == pytest.approx(other.canonical_correlations_, rel=1e-6)

@@ -98,7 +98,8 @@ class Round:
             return outside(outside(self.random(columns)))
 
         def product(V: Block) -> Block:
-            W = outside(np.array(self.product(V)))
+            # on both sides: what rounding leaves of U in V would make it unsymmetric
+            W = outside(np.array(self.product(outside(V.copy()))))
             if self.floor:  # zero would be a leading value
                 subtract_product(W, U, -self.floor * tall_dot(U, V))
             return W
@@ -127,23 +128,30 @@ class Round:
     ) -> int:
         """How many pairs to take, once all are good that matter; 0 before.
 
-        Those that matter come before the k-th of all, or beside it until one more is known there;
-        the first one behind has to be known well against its distance, and so many steps must
-        have brought out whatever `hiding` (a squared tangent) may have kept from it.
+        Those that matter come before the k-th of all, or beside it until one more is known there.
+        So many steps must have brought out whatever `hiding` (a squared tangent) may have kept: up
+        to the first one behind, which has to be known well against its distance; or, once the k-th
+        is known to be tied, copies of the values ahead of it.
         """
         sizes, good = magnitudes(theta, self.which), residuals <= self.accuracy(theta)
         leading = int(good.argmin()) if not good.all() else len(good)
         known = np.concatenate([magnitudes(found.theta, self.which), sizes[:leading]])
         kth, alike = np.sort(known)[-self.k], float(self.alike(theta).max())
+        rest = float(sizes[leading]) if leading < len(sizes) else -np.inf
+
+        def shown(value: float) -> bool:
+            """Whether it would have been seen, had it been there."""
+            return steps >= steps_to_show(value - rest, self._spread(float(kth)), hiding)
+
         tied = np.count_nonzero(known >= kth - alike) > self.k
-        if tied and np.all(sizes[leading:] <= kth + alike):
+        ahead = known[known > kth + alike]
+        if tied and rest <= kth + alike and (not len(ahead) or shown(float(ahead.min()))):
             return max(leading, 1)
-        behind = leading < len(sizes) and sizes[leading] < kth - alike
-        if behind and residuals[leading] <= (kth - sizes[leading]) / 10:
-            distance = float(kth - sizes[leading])
-            shown = steps >= steps_to_show(distance, self._spread(float(kth)), hiding)
-            return leading + 1 if shown else 0
-        return leading if np.any(sizes[:leading] < kth - alike) else 0
+        if np.any(sizes[:leading] < kth - alike):
+            return leading if shown(float(kth)) else 0
+        if leading == len(sizes) or rest >= kth - alike or residuals[leading] > (kth - rest) / 10:
+            return 0
+        return leading + 1 if shown(float(kth)) else 0
 
     def _spread(self, kth: float) -> float:
         """From the k-th magnitude to the other end of the spectrum."""

@@ -72,14 +72,18 @@ class Rows:
     @cached_property
     def _sampled(self) -> tuple[Vector, Vector]:
         """Means of rows at equal distances, and of their squares."""
-        part = self.taken(np.arange(0, self.n, max(self.n // NEAR, 1))).matrix
-        with np.errstate(over="ignore", invalid="ignore"):
-            values = np.asarray(part.data if self.is_sparse else part, dtype=np.float64)
+        part = self.taken(np.arange(0, self.n, max(self.n // NEAR, 1)))
+        matrix, weights = part.matrix, part.entry_weights if self.is_sparse else part.weights
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            values = np.asarray(matrix.data if self.is_sparse else matrix, dtype=np.float64)
+            powers = [values, values**2]
+            if weights is not None:
+                powers = [(V.T * weights).T for V in powers]
             if self.is_sparse:
-                sums = [np.bincount(part.indices, V, self.d) for V in (values, values**2)]
+                sums = [np.bincount(matrix.indices, V, self.d) for V in powers]
             else:
-                sums = [V.sum(axis=0) for V in (values, values**2)]
-        return sums[0] / part.shape[0], sums[1] / part.shape[0]
+                sums = [V.sum(axis=0) for V in powers]
+            return sums[0] / part.total, sums[1] / part.total
 
     @cached_property
     def frequencies(self) -> Vector:

@@ -101,7 +101,7 @@ def _lanczos(
         z = prepared.apply(r)
         rz, previous = float(column_dots(r, z)[0]), rz
         betas.append(rz / previous)
-        if curvature <= EPS * largest * prepared.largest * column_dots(p, p)[0]:
+        if curvature <= EPS * largest * _times_square(prepared.largest, p):
             break  # p lies in the null space, up to rounding: nothing behind it can be told
         p = z + betas[-1] * p
         if t % 5 and t < steps:
@@ -125,7 +125,10 @@ def _ritz_ends(alphas: list[float], betas: list[float]) -> tuple[float, float]:
 
 
 def _refuse_negative(curvature: float, p: Block, scale: float) -> None:
-    with np.errstate(over="ignore", invalid="ignore"):  # of scales beyond 1e150
-        far_below = curvature < -np.sqrt(EPS) * scale * column_dots(p, p)[0]
-    if far_below:
+    if curvature < -np.sqrt(EPS) * _times_square(scale, p):
         raise not_positive_definite(f"pᵀBp = {curvature:.3g} for a search direction p")
+
+
+def _times_square(scale: float, p: Block) -> float:
+    """scale·‖p‖²; inf or NaN, without a warning, beyond the range of floating point."""
+    return float(scale) * float(column_dots(p, p)[0])
