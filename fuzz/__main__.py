@@ -35,10 +35,10 @@ def main() -> int:
     """Run what the command line asks for; 1 if any promise was broken."""
     options = _options()
     chosen = options.only.split(",") if options.only else list(ATTACKS)
-    attacks = {name: _attack(name) for name in chosen}
     if options.case is not None:
-        print(attacks[chosen[0]](_generator(options.seed, chosen[0], options.case)))
+        print(play(chosen[0], options.seed, options.case))
         return 0
+    attacks = {name: _attack(name) for name in chosen}
     seconds, most = (np.inf, ATTACKS) if options.check else (options.seconds, {})
     spent, endings, defects = _play(attacks, seconds, options.seed, most)
     _report(spent, endings, defects)
@@ -46,6 +46,11 @@ def main() -> int:
         record = {"seed": options.seed, "endings": endings, "defects": defects}
         Path(options.json).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     return 1 if defects else 0
+
+
+def play(name: str, seed: int, case: int) -> str:
+    """How one case of an attack ends."""
+    return _attack(name)(_generator(seed, name, case))
 
 
 def _options() -> argparse.Namespace:

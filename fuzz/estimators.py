@@ -19,6 +19,7 @@ from genelin import CCA, GeneralizedEigen, top_k_cca
 __all__ = ["attack"]
 
 Rng = np.random.Generator
+FLOOR = 1e-6  # of ratios, below which differences of moments are rounding
 WELL = 1e8  # κ of the covariances up to which two ways are held to agree
 
 
@@ -180,7 +181,7 @@ def _check_ratios(model: Any, S1: Any, S2: Any, pair: Any, about: str) -> None:
     if model.criterion == "lda" and model.which in ("SA", "BE"):
         return  # the smallest of those that discriminate, by its own account
     expected = np.r_[ratios[:top], ratios[len(ratios) - (k - top) :]]
-    off = np.abs(np.sort(found) - np.sort(expected)).max() / max(ratios[0], 1e-300)
+    off = np.abs(np.sort(found) - np.sort(expected)).max() / max(ratios[0], FLOOR)
     if off > 1e-6:
         raise Defect(f"ratios {found}, LAPACK has {expected} {about}")
     gram = np.abs(np.diag(W.T @ S2 @ W) - 1).max()

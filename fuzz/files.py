@@ -37,6 +37,7 @@ class Reading:
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[str] | None = None
+        self.spent = False  # whether most of its address space is taken
 
     def ask(self, kind: str, path: Path, honest: int, patience: float = PATIENCE) -> dict:
         """How a file was read."""
@@ -65,13 +66,19 @@ class Reading:
             self._lose()
             raise Defect(f"{path}: the process ended with code {code}")
         answer: dict = json.loads(line)
+        self.spent = answer["spent"]
         return answer
+
+    def renew(self) -> None:
+        """Let another process take its place if it is spent."""
+        if self.spent:
+            self._lose()
 
     def _lose(self) -> None:
         if self.process is not None:
             with self.process as process:  # which closes its pipes
                 process.kill()
-        self.process = None
+        self.process, self.spent = None, False
         _honest.cache_clear()  # the next one is to load libraries on honest files
 
 
@@ -112,6 +119,7 @@ def attack(rng: np.random.Generator) -> str:
 
 def play(kind: str, rng: np.random.Generator) -> str:
     """Damage a file of one format."""
+    READING.renew()
     variants = VARIANTS[kind][1]
     path, honest = _honest(kind, variants[rng.integers(len(variants))])
     case = Path(_home()) / "case"

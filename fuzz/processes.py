@@ -20,7 +20,7 @@ from fuzz import Defect
 from genelin import CCA, Davidson, Dense, Lanczos, ShiftInvert, solvers, top_k, top_k_cca
 from genelin.kernels.compiled import threads
 from genelin.operators import Gram, as_rows
-from genelin.threads import in_threads
+from genelin.threads import blas_threads, in_threads
 
 Answer = tuple[np.ndarray, ...]
 Fit = Callable[[], Answer]
@@ -129,7 +129,10 @@ def _agree(found: Answer, expected: Answer, when: str, within: float = 0.0) -> N
 
 
 def _threads(rng: np.random.Generator, fit: Fit, expected: Answer) -> str:
-    """The same fit in several threads at once is the same to the last bit."""
+    """The same fit in several threads at once is the same, to the last bit with one of BLAS.
+
+    BLAS gives its threads up for all of a process, and its sums differ by rounding then.
+    """
     found: list[Any] = []
 
     def work() -> None:
@@ -148,7 +151,7 @@ def _threads(rng: np.random.Generator, fit: Fit, expected: Answer) -> str:
     for one in found:
         if isinstance(one, BaseException):
             raise Defect(f"a fit beside others failed: {one!r}") from one
-        _agree(one, expected, "beside other threads")
+        _agree(one, expected, "beside other threads", 0.0 if blas_threads() == 1 else CLOSE)
     return "threads agree"
 
 

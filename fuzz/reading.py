@@ -54,7 +54,8 @@ def main() -> None:
         ]
         defects = [ending.defect for ending in endings if ending.defect]
         word = "+".join(sorted({ending.word for ending in endings}))
-        answers.write(json.dumps({"ending": word, "defects": defects}) + "\n")
+        spent = _status("VmSize") > ROOM * 5 // 6  # which libraries keep, file after file
+        answers.write(json.dumps({"ending": word, "defects": defects, "spent": spent}) + "\n")
         answers.flush()
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from fuzz import Defect, arguments, estimators, inputs, multiplicities, pencils, views
+from fuzz.__main__ import play
 from fuzz.inputs import fingerprint
 from fuzz.multiplicities import Copies, judge_copies
 from fuzz.referee import judge_pencil, truth_of
@@ -204,3 +205,18 @@ def test_sparse_disguises_hold_the_same_entries():
         given = inputs.disguised(rng, M)
         entries = given.toarray() if sparse.issparse(given) else np.asarray(given)
         assert np.allclose(entries.astype(float), M, atol=1e-6)
+
+
+# Cases of the adversary that have found a defect, by attack and seed.
+ONCE_BROKEN = [
+    *(("views", 1, 413), ("views", 101, 336), ("views", 101, 2390), ("views", 102, 1830)),
+    *(("views", 102, 4250), ("estimators", 101, 5305), ("estimators", 101, 20853)),
+    *(("multiplicities", 101, 2410), ("multiplicities", 102, 1056)),
+    *(("pencils", 102, 1189), ("pencils", 102, 3200), ("pencils", 102, 3355)),
+    *(("pencils", 102, 3626), ("files", 5, 5662), ("files", 5, 11430), ("files", 101, 20042)),
+]
+
+
+@pytest.mark.parametrize(("name", "seed", "case"), ONCE_BROKEN)
+def test_defects_that_were_found_stay_mended(name, seed, case):
+    play(name, seed, case)

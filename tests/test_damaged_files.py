@@ -125,6 +125,34 @@ def test_diagonals_are_read(tmp_path):
     X = sparse.dia_array((np.ones((2, 6)), [0, -1]), shape=(6, 6))
     sparse.save_npz(tmp_path / "X.npz", X)
     np.testing.assert_array_equal(read_matrix(str(tmp_path / "X.npz")).toarray(), X.toarray())
+    for offset in (2**32 - 3, -6, 6):
+        path = npz_of(
+            tmp_path / "X.npz", X.tocsr(), format=b"dia", data=X.data, offsets=[0, offset]
+        )
+        with pytest.raises(DataError, match=rf"X\.npz, array 'offsets': entry 1 is .*{offset}"):
+            read_matrix(str(path))
+
+
+def test_tables_say_where_there_is_nothing_and_what_cannot_be_printed(tmp_path):
+    empty = tmp_path / "X.csv.gz"
+    empty.write_bytes(gzip.compress(b""))
+    with pytest.raises(DataError, match=r"X\.csv\.gz"):
+        convert(empty, tmp_path / "rows")
+    parquet, table = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow").table
+    (tmp_path / "X").mkdir()
+    for i, name in enumerate(("c0", "\x00\x15")):
+        parquet.write_table(table({name: [1.0]}), tmp_path / "X" / f"{i}.parquet")
+    with pytest.raises(DataError, match="the same columns") as refused:
+        open_rows(tmp_path / "X")
+    assert str(refused.value).isprintable()
+
+
+def test_what_does_not_fit_in_memory_is_not_called_damaged():
+    with (
+        pytest.raises(DataError, match=r"X\.npz needs more memory than there is"),
+        decoding("X.npz"),
+    ):
+        raise MemoryError
 
 
 # --- Archives ----------------------------------------------------------------------------------

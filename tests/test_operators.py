@@ -440,3 +440,11 @@ def test_a_sum_keeps_its_own_entries_and_not_those_of_its_terms(formings):
     np.testing.assert_allclose(total.entries().dense(), total @ np.eye(6))
     assert len(formings) == 2
     assert not any("_entries" in vars(term) for term in terms)
+
+
+def test_covariances_that_single_precision_cannot_hold_are_not_lowered():
+    X = np.random.default_rng(0).standard_normal((30, 4))
+    for far, lowered in ((1.0, True), (1e20, False)):
+        Z = X * np.r_[1.0, 1.0, far, 1.0]
+        for operator in (Gram(Z, scale=True), Cross(X, Z, scale=True)):
+            assert (operator.formed().lowered() is not None) is lowered

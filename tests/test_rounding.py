@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.sparse.linalg import aslinearoperator
 
 from genelin import (
     CCA,
@@ -13,6 +14,7 @@ from genelin import (
     Davidson,
     Dense,
     GenELinK,
+    Lanczos,
     RankDeficiencyWarning,
     baselines,
     datasets,
@@ -194,3 +196,38 @@ def test_a_row_without_weight_is_not_in_the_centre(form):
     one = CCA(2, reg=0.1, scale=True).fit(form(X), Y, sample_weight=weights)
     other = CCA(2, reg=0.1, scale=True).fit(X[kept], Y[kept], sample_weight=weights[kept])
     assert one.canonical_correlations_ == pytest.approx(other.canonical_correlations_, rel=1e-6)
+
+
+@pytest.mark.parametrize("method", [GenELinK(max_iter=30), Davidson(), Lanczos()])
+@pytest.mark.parametrize("which", ["LA", "SA"])
+@pytest.mark.parametrize("tol", [1e-2, 1e-4])
+def test_units_of_coordinates_that_only_products_tell(method, which, tol):
+    """One coordinate is far larger than the others: random vectors see little else."""
+    A_is_matrix = isinstance(method, Lanczos)
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        d, signs = 36, np.where(np.arange(36) % 3, 1, -1)
+        units = 10.0 ** np.r_[6.0, rng.uniform(-2, 0, d - 1)]
+        Q = np.linalg.qr(rng.standard_normal((d, d)))[0]
+        S = (Q * (1000.0 * 0.56 ** np.arange(d) * signs)) @ Q.T
+        A, B = units[:, None] * (S + S.T) / 2 * units, aslinearoperator(np.diag(units**2))
+        values, U = np.linalg.eigh((S + S.T) / 2)
+        rest = U[:, :-3] if which == "LA" else U[:, 3:]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found = top_k(
+                A if A_is_matrix else aslinearoperator(A),
+                B,
+                k=3,
+                which=which,
+                method=method,
+                tol=tol,
+                rng=seed,
+            )
+        R = (A @ found.vectors - (B @ found.vectors) * found.values) / units[:, None]
+        assert np.all(np.linalg.norm(R, axis=0) <= found.residuals * (1 + 1e-6) + 1e-9)
+        sine = np.linalg.norm(rest.T @ (units[:, None] * found.vectors), 2)
+        assert sine <= found.sin_theta_bound * (1 + 1e-6) + 1e-9
+        if found.converged:
+            first = values[::-1][:3] if which == "LA" else values[:3]
+            assert found.values == pytest.approx(first, abs=2 * np.linalg.norm(found.residuals))

@@ -22,7 +22,7 @@ from genelin.linalg import (
 from genelin.linalg.columns import EPS, Block, Vector
 from genelin.linalg.scaling import column_sums, scaled_by, scaled_factor
 from genelin.linalg.tall import by_rows
-from genelin.operators import Operator
+from genelin.operators import Operator, as_operator
 from genelin.problems import SMALL, Pencil
 from genelin.room import empty
 from genelin.solvers import CG, Direct, LinearSolver
@@ -31,6 +31,7 @@ __all__ = ["CLEAR", "Gap", "Referee", "distance_behind"]
 
 NOISE = 30  # units of rounding in an entry of a residual
 SUMMED = 4  # the same, of the sum of the magnitudes of its terms
+FORMED = 512  # rows up to which operators without entries are formed, by as many products
 EXACT = 128  # rows up to which what is hidden is summed over all signs of rounding
 SURE = 0.8  # part of a gap that is relied on
 HALVINGS = 10  # of a gap in which eigenvalues were counted
@@ -118,21 +119,26 @@ class Referee:
     """
 
     def __init__(self, pencil: Pencil, solver: LinearSolver, state: Any) -> None:
-        self.pencil = pencil
+        self._given = pencil
         self._own = (solver, state) if solver.trusted else None
 
     @cached_property
+    def pencil(self) -> Pencil:
+        """That of the method, with entries where it is very small."""
+        return _formed(self._given)
+
+    @cached_property
     def _trusted(self) -> tuple[LinearSolver, Any]:
-        own, B = self._own, self.pencil.B
+        own, B = self._own, self._given.B
         if own is not None and (own[0].exact or B.lambda_min_bound > 0):
             return own
-        exact = None if B.diagonal_blocks or self.pencil.d > SMALL else _factored(B)
+        exact = None if B.diagonal_blocks or B.shape[0] > SMALL else _factored(self.pencil.B)
         if exact is not None:
             return exact
         if own is not None:
             return own
         solver = CG()
-        return solver, solver.init(self.pencil.B)
+        return solver, solver.init(B)
 
     def _solve(
         self, R: Block, rounding: Any = 0.0, enough: float | Vector = 0.0
@@ -304,6 +310,24 @@ class Referee:
         spread = displacement(self.pencil, float(np.abs(basis.theta).max()))
         narrower = replace(gap, spread=spread)
         return replace(narrower, certified=narrower.surely > 0)
+
+
+def _formed(pencil: Pencil) -> Pencil:
+    """The pencil with entries: where it is very small, they come from products with unit vectors.
+
+    Products alone do not tell the units of the coordinates, in which a search begins, nor how many
+    eigenvalues there are.
+    """
+    if pencil.d > FORMED or pencil.B.diagonal_blocks:
+        return pencil
+    return replace(pencil, A=_with_entries(pencil.A), B=_with_entries(pencil.B))
+
+
+def _with_entries(operator: Operator) -> Operator:
+    if operator.entries() is not None:
+        return operator
+    M = operator @ np.eye(operator.shape[0])
+    return as_operator((M + M.T) / 2)
 
 
 def _factored(B: Operator) -> tuple[Direct, Any] | None:

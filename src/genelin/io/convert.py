@@ -178,15 +178,21 @@ def _written(writer: FolderWriter) -> Iterator[FolderWriter]:
         raise
 
 
-def _write_blocks(blocks: Iterator[Any], names: list[str] | None, dtype: Any, aside: Path) -> None:
+def _write_blocks(
+    blocks: Iterator[Any],
+    names: list[str] | None,
+    dtype: Any,
+    aside: Path,
+    source: object = "source",
+) -> None:
     first = next(blocks, None)
     if first is None:
-        raise DataError("source is empty: there is not a block of rows in it")
+        raise DataError(f"{source} is empty: there is not a block of rows in it")
     first = _block(first, 0, 0)
     kind = np.dtype(dtype or floating(first.dtype, "source, block 0"))
     d, is_sparse = first.shape[1], bool(sparse.issparse(first))
     if d == 0:
-        raise DataError(f"source is empty: its blocks have shape {first.shape}")
+        raise DataError(f"{source} is empty: its blocks have shape {first.shape}")
     with _written(FolderWriter(aside, d, kind, is_sparse)) as writer:
         writer.add(first)
         for number, block in enumerate(blocks, start=1):
@@ -194,7 +200,7 @@ def _write_blocks(blocks: Iterator[Any], names: list[str] | None, dtype: Any, as
             _check_block(block, number, writer, kind if dtype is None else None)
             writer.add(block)
         if not writer.rows:
-            raise DataError(f"source is empty: there is not a row in its blocks of {d} columns")
+            raise DataError(f"{source} is empty: there is not a row in its blocks of {d} columns")
         writer.finish(names)
 
 
@@ -239,7 +245,7 @@ def _write_csv(path: Path, columns: Sequence[str] | None, dtype: Any, aside: Pat
             names[:] = found
             yield block
 
-    _write_blocks(blocks(), names, dtype, aside)
+    _write_blocks(blocks(), names, dtype, aside, path)
 
 
 def _write_svmlight(

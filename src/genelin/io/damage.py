@@ -10,7 +10,7 @@ from pathlib import Path
 
 from genelin.errors import DataError
 
-__all__ = ["decoding", "regular", "said"]
+__all__ = ["decoding", "regular", "said", "shortened"]
 
 KINDS = (
     (stat.S_ISDIR, "a folder"),
@@ -65,6 +65,8 @@ def decoding(place: object, what: str = DAMAGED) -> Iterator[None]:
         yield
     except (DataError, ImportError):
         raise
+    except MemoryError as error:
+        raise DataError(f"{place} needs more memory than there is ({said(error)})") from error
     except Exception as error:
         if isinstance(error, OSError) and error.errno in SYSTEM:
             raise
@@ -80,5 +82,16 @@ def said(error: BaseException) -> str:
     ('two lines', 'EOFError')
     """
     text = " ".join(str(error).split()) or type(error).__name__
-    text = "".join(letter if letter.isprintable() else "�" for letter in text[: LONGEST + 1])
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+    return shortened(text, LONGEST)
+
+
+def shortened(text: str, longest: int) -> str:
+    r"""A text of no more letters than that, all of which can be printed.
+
+    Examples
+    --------
+    >>> shortened("bodyweight", 5), shortened("a\x00b", 5)
+    ('body…', 'a�b')
+    """
+    text = text if len(text) <= longest else f"{text[: longest - 1]}…"
+    return "".join(letter if letter.isprintable() else "�" for letter in text)

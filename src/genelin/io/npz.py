@@ -151,9 +151,7 @@ def _sparse(path: Path, kind: str, shape: tuple[int, ...], arrays: list[Member])
             return _by_entries(path, (n, d), arrays)
         if kind == "bsr":
             return _by_blocks(path, (n, d), arrays)
-        offsets, data = arrays
-        made = sparse.dia_array((data.load(), offsets.load(np.int64)), shape=(n, d))
-        return made.tocsr()
+        return _by_diagonals((n, d), arrays)
 
 
 def check_rows(path: Path, rows: int, stored: int) -> None:
@@ -178,20 +176,26 @@ def _by_entries(path: Path, shape: tuple[int, int], arrays: list[Member]) -> Any
             f"{path}: row, col and data have the shapes {rows.shape}, {columns.shape} and "
             f"{data.shape}, which must be the same: write it anew"
         )
-    places = [_within(member, length) for member, length in zip(arrays, shape, strict=False)]
+    places = [_within(member, 0, length) for member, length in zip(arrays, shape, strict=False)]
     return sparse.coo_array((data.load(), places), shape=shape).tocsr()
 
 
-def _within(member: Member, length: int) -> NDArray[np.int64]:
-    """Indices below `length`."""
+def _by_diagonals(shape: tuple[int, int], arrays: list[Member]) -> Any:
+    offsets, data = arrays
+    places = _within(offsets, 1 - shape[0], shape[1])
+    return sparse.dia_array((data.load(), places), shape=shape).tocsr()
+
+
+def _within(member: Member, first: int, end: int) -> NDArray[np.int64]:
+    """Indices from `first` on, below `end`."""
     if member.dtype.kind not in "iu":
         raise DataError(f"{member.place} has dtype {member.dtype}, not whole numbers")
     indices = member.load(np.int64)
-    wrong = np.flatnonzero((indices < 0) | (indices >= length))
+    wrong = np.flatnonzero((indices < first) | (indices >= end))
     if wrong.size:
         raise DataError(
-            f"{member.place}: entry {wrong[0]} is the index {indices[wrong[0]]}, but there are "
-            f"{length:,}: the file was altered or written wrongly; write the data anew"
+            f"{member.place}: entry {wrong[0]} is the index {indices[wrong[0]]}, but they go from "
+            f"{first} to {end - 1}: the file was altered or written wrongly; write the data anew"
         )
     return indices
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genelin.errors import DataError
-from genelin.io.damage import decoding, regular
+from genelin.io.damage import decoding, regular, shortened
 from genelin.io.extras import storage
 from genelin.io.readers import MOST, PieceReader, Pieces
 
@@ -171,7 +171,7 @@ def _chosen(path: Path, names: list[str], columns: Sequence[str] | None) -> list
 
 
 def _listed(names: list[str]) -> str:
-    return ", ".join(f"{name:.40}" for name in names)
+    return ", ".join(shortened(name, 40) for name in names)
 
 
 def _check_rows(file: Path, footer: Any) -> None:

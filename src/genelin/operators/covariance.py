@@ -27,6 +27,7 @@ from genelin.operators.tasks import (
 
 __all__ = ["Cross", "Gram", "own_products", "resolve_scale"]
 
+SINGLE = 1e15  # largest number in data whose squares float32 takes, with room for sums
 Scale = bool | Any | None  # True: unit variance; an array: divide column j by scale[j]
 
 
@@ -163,8 +164,8 @@ class Gram(Operator):
         return part
 
     def lowered(self) -> Gram | None:
-        """The same operator in float32; None where dense data would have to be copied."""
-        if self._moment is None and not self.rows.is_sparse:
+        """The same operator in float32; None where dense data would be copied, or overflow."""
+        if (self._moment is None and not self.rows.is_sparse) or self.rows.largest > SINGLE:
             return None
         twin = self._twin()
         twin.dtype = np.dtype(np.float32)
@@ -369,8 +370,10 @@ class Cross(Operator):
         return twin
 
     def lowered(self) -> Cross | None:
-        """The same operator in float32; None where dense data would have to be copied."""
+        """The same operator in float32; None where dense data would be copied, or overflow."""
         if self._moment is None and not (self.x.is_sparse and self.y.is_sparse):
+            return None
+        if max(self.x.largest, self.y.largest) > SINGLE:
             return None
         twin = copy(self)
         twin.dtype = np.dtype(np.float32)

@@ -20,6 +20,7 @@ from genelin import __version__
 from genelin.eigen.plan import Plan
 from genelin.estimators.displays import AGAINST
 from genelin.io import write_atomically
+from genelin.io.damage import shortened
 from genelin.report.charts import (
     MARKS,
     bokeh,
@@ -32,7 +33,7 @@ from genelin.report.reproduce import call, settings_rows, snippet, written
 from genelin.report.scores import Drawn, drawn_scores, held_out_correlations
 from genelin.report.subject import Array, Subject, subject_of
 from genelin.report.times import bytes_in_words, seconds_in_words, time_shares
-from genelin.report.words import cautions, plural, power, shortened, verdict
+from genelin.report.words import cautions, plural, power, verdict
 
 __all__ = ["write_report"]
 

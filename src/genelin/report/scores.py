@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from genelin.estimators.displays import column_correlations
+from genelin.io.damage import shortened
 from genelin.report.subject import Array, Subject
-from genelin.report.words import shortened
 
 __all__ = ["Drawn", "drawn_scores", "held_out_correlations"]
 

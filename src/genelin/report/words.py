@@ -13,7 +13,7 @@ from genelin.errors import ConvergenceWarning
 from genelin.report.subject import Array, Subject
 from genelin.results import Status
 
-__all__ = ["Caution", "cautions", "plural", "power", "shortened", "spans", "verdict"]
+__all__ = ["Caution", "cautions", "plural", "power", "spans", "verdict"]
 
 LOST = 0.5  # part of a correlation that must be left on held-out rows
 VAGUE = 0.1  # a sine from which on directions are not settled
@@ -34,18 +34,6 @@ def power(number: float) -> str:
     """
     mantissa, exponent = f"{number:.1e}".split("e")
     return f"{mantissa.removesuffix('.0')}e{int(exponent)}" if number else "0"
-
-
-def shortened(name: str, longest: int) -> str:
-    r"""A name of no more letters than that, all of which can be printed.
-
-    Examples
-    --------
-    >>> shortened("bodyweight", 5), shortened("a\x00b", 5)
-    ('body…', 'a�b')
-    """
-    name = name if len(name) <= longest else f"{name[: longest - 1]}…"
-    return "".join(letter if letter.isprintable() else "\ufffd" for letter in name)
 
 
 def spans(places: Sequence[int]) -> str:
