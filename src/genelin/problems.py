@@ -217,7 +217,7 @@ class TwoView:
     def score_variances(self, Wx: Block, Wy: Block) -> tuple[Vector, Vector]:
         """Variances of XWx and YWy, for columns of unit length in S_x and S_y."""
         x, y = (
-            (1.0 - reg * column_dots(W, W)) / weight
+            (1.0 - (reg * column_dots(W, W) if reg else 0.0)) / weight
             if weight > 0
             else column_dots(W, Gram(rows, 0.0, self.center, self.scale) @ W)
             for reg, weight, W, rows in zip(

@@ -301,9 +301,16 @@ class Referee:
 
         A pair is within the uncertainty of its eigenvalue.
         """
-        last, doubt = float(sizes.min()), gap.uncertainty
-        ahead = count_beyond(self.pencil, last + 1.01 * doubt) or 0
-        return ahead > int(np.count_nonzero(sizes > last + 0.01 * doubt))
+        doubt, ascending = gap.uncertainty, np.sort(sizes)
+        levels = [float(ascending[0]) + 0.51 * doubt]
+        jumps = np.flatnonzero(np.diff(ascending) > 4 * doubt)
+        if len(jumps):  # where those that are like the k-th end
+            levels.append(float(ascending[jumps[0] : jumps[0] + 2].mean()))
+        return any(
+            (count_beyond(self.pencil, level + doubt / 2) or 0)
+            > np.count_nonzero(sizes > level - doubt / 2)
+            for level in levels
+        )
 
     def _sharpened(self, gap: Gap, basis: RitzBasis) -> Gap:
         """The gap less what rounding of the pencil may have moved the eigenvalues that follow."""
