@@ -100,7 +100,7 @@ class MomentumALS:
             reason = run.verdict(pairs, x.steps + y.steps)
             if reason is not None:
                 return ground.solution(pairs, tol, rng, reason, run.records, run.verified)
-            following = float(sigma[k]) if k < m else 0.0
+            following = float(sigma[k]) if k < len(sigma) else 0.0
             beta = following**2 / 4 if self.momentum is None else self.momentum
             # Ritz vectors, so that every column is warm-started by itself.
             turn = SWy.T @ ground.halves(pairs.W)[1]
