@@ -1,9 +1,14 @@
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
 from genelin import datasets
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts jobs in its background like that, and their children would miss Ctrl-C, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

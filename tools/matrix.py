@@ -43,10 +43,12 @@ OF_THEIR_TIME = ("pyparsing<3.3",)
 # files and the command line. Left out are Dask, reports in a browser, data sets, the paper's
 # experiments and the documents, which take most of the time; `--tests all` runs those too.
 CORE = (
+    "tests/test_adversary.py",
     "tests/test_bad_input.py",
     "tests/test_cca.py",
     "tests/test_cca_estimator.py",
     "tests/test_cli.py",
+    "tests/test_damaged_files.py",
     "tests/test_davidson.py",
     "tests/test_eigen.py",
     "tests/test_factors.py",

@@ -22,6 +22,8 @@ from genelin.solvers.gradient import GradientSolver, GradientState, energies, qu
 
 __all__ = ["Pace", "RowState", "StochasticSolver"]
 
+UNCLEAR = 100.0  # units of rounding up to which a smallest eigenvalue may be zero
+
 
 @dataclass(frozen=True)
 class RowState(GradientState):
@@ -93,7 +95,7 @@ class StochasticSolver(GradientSolver):
             return spectral_bounds(operator)
         drawn = np.sort(rng.choice(rows.n, size, replace=False))
         bounds = spectral_bounds(operator.on_rows(drawn))
-        if bounds.singular:
+        if bounds.singular or bounds.lower < UNCLEAR * rows.d * EPS * bounds.upper:
             return spectral_bounds(operator)
         diagonal = operator.diagonal()
         if bounds.known or diagonal is None or not np.any(diagonal > 0):
