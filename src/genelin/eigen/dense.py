@@ -34,7 +34,7 @@ from genelin.linalg import (
 from genelin.linalg.columns import EPS, Block, Vector
 from genelin.linalg.scaling import column_sums, scaled_by
 from genelin.operators import Counter, Entries, Operator
-from genelin.operators.products import times
+from genelin.operators.products import magnitudes_times, times
 from genelin.problems import Pencil, TwoView
 from genelin.results import CCASolution, EigenSolution, Status, Trace
 from genelin.threads import blas_for
@@ -149,7 +149,7 @@ def _dense_pencil(problem: Pencil, k: int, tol: float) -> EigenSolution:
     top, sizes = values[:k], magnitudes(values, problem.which)
     W = white.lifted(U)
     found = column_norms(white.whitened(times(A, W) - _product(B, W) * top))
-    noise = np.abs(A) @ np.abs(W) + _magnitudes(B, W) * np.abs(top)
+    noise = magnitudes_times(A, np.abs(W)) + _magnitudes(B, W) * np.abs(top)
     largest, doubt = float(np.abs(values[: k + 1]).max()), UNITS * EPS / white.condition
     residuals = (found + UNITS * EPS * white.hidden(noise)) * (1 + min(2 * doubt, 1.0))
     gap = float(sizes[k - 1] - sizes[k]) if k < problem.d else np.inf
@@ -203,7 +203,7 @@ def _rests(
     white: Whitening, S_x: Block, Phi: Block, S_xy: Block, Psi: Block, sigma: Vector
 ) -> Vector:
     """The norm of S_xy Ψ − σS_x Φ in that of S_x⁻¹, with what rounding may hide of it."""
-    noise = np.abs(S_xy) @ np.abs(Psi) + np.abs(S_x) @ np.abs(Phi) * sigma
+    noise = magnitudes_times(S_xy, np.abs(Psi)) + magnitudes_times(S_x, np.abs(Phi)) * sigma
     rest = S_xy @ Psi - (S_x @ Phi) * sigma
     return column_norms(white.whitened(rest)) + UNITS * EPS * white.hidden(noise)
 

@@ -13,6 +13,7 @@ from genelin.lazily import cached_property
 from genelin.linalg import ScaledFactor, SparseFactor, scaled_factor
 from genelin.linalg.columns import Block, Vector
 from genelin.linalg.factors import Fill, is_diagonal_matrix
+from genelin.operators.products import magnitudes_times
 
 if TYPE_CHECKING:
     from genelin.operators.row_sum import RowSum
@@ -41,9 +42,7 @@ class Entries:
 
     def magnitudes_times(self, V: Block) -> Block:
         """|M|V: what M V would be if no terms cancelled."""
-        plain = self.core if self.minus is None else self.dense()
-        product: Block = abs(plain) @ V
-        return product
+        return magnitudes_times(self.core if self.minus is None else self.dense(), V)
 
     @property
     def is_diagonal(self) -> bool:

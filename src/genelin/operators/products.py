@@ -14,9 +14,10 @@ from genelin.threads import equal, in_threads, one_blas_thread
 if TYPE_CHECKING:
     from genelin.operators.parts import RowBlock
 
-__all__ = ["cross_times", "filled_up", "in_one_sweep", "times"]
+__all__ = ["cross_times", "filled_up", "in_one_sweep", "magnitudes_times", "times"]
 
 SHORT, LARGE = 2**14, 2**20  # numbers in a dense matrix from which on threads of BLAS, ours pay
+PIECE = 2**16  # numbers of a dense matrix whose magnitudes stay in a cache
 NARROW, NARROW_SWEEP = 2, 4  # columns below which SciPy's products are as fast
 
 
@@ -47,6 +48,31 @@ def _dense_times(M: Block, V: Block) -> Block:
 
     def share(first: int, last: int) -> None:
         np.matmul(M[first:last], V, out=product[first:last])
+
+    with one_blas_thread():
+        in_threads(share, equal(len(M), threads() if M.size >= LARGE else 1))
+    return product
+
+
+def magnitudes_times(M: Any, V: Block) -> Block:
+    """|M| V for a dense or sparse M: what M V would be if no terms cancelled.
+
+    Examples
+    --------
+    >>> magnitudes_times(np.array([[1.0, -2.0]]), np.ones((2, 1))).tolist()
+    [[3.0]]
+    """
+    if sparse.issparse(M):
+        return np.asarray(abs(M) @ V)
+    from genelin.kernels.compiled import threads
+
+    product: Block = empty((len(M), V.shape[1]), V.dtype)
+    step = max(PIECE // M.shape[1], 1)
+
+    def share(first: int, last: int) -> None:
+        for start in range(first, last, step):
+            rows = slice(start, min(start + step, last))
+            np.matmul(np.abs(M[rows]), V, out=product[rows])
 
     with one_blas_thread():
         in_threads(share, equal(len(M), threads() if M.size >= LARGE else 1))
