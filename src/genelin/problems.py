@@ -43,7 +43,7 @@ __all__ = [
     "worth_forming",
 ]
 
-LEAST, MOST = 1e-200, 1e150  # of a ridge; one below is none beside the rounding of any data
+LEAST, MOST = 1e-200, 1e150  # of a ridge; one below is none, if data round by more
 SMALL = 2048  # up to here a d×d matrix is formed and factored without a thought
 
 
@@ -193,7 +193,8 @@ class TwoView:
 
     def _gram(self, rows: Rows, view: int) -> Gram:
         self.gather()
-        reg = self.regs[view] if self.regs[view] >= LEAST else 0.0
+        reg = self.regs[view]
+        reg = reg if reg >= min(LEAST, EPS * rows.largest**2) else 0.0
         gram = Gram(rows, reg, self.center, self.scale, self.weights[view])
         return gram.formed() if worth_forming(rows, rows, self.form) else gram
 

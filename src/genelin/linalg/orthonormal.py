@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 
-from genelin.errors import not_positive_definite
+from genelin.errors import NotPositiveDefiniteError, not_positive_definite
 from genelin.linalg.columns import EPS, Block, column_dots
 from genelin.linalg.tall import tall_dot, tall_times
 
@@ -52,7 +52,12 @@ def orthonormalise(
     wanted = Z.shape[1] if columns is None else columns
     if wanted == 0:
         return Z, Z
-    W, BW, weakest = sweep(Z, B @ Z if BZ is None else BZ, drop)
+    try:
+        W, BW, weakest = sweep(Z, B @ Z if BZ is None else BZ, drop)
+    except NotPositiveDefiniteError:
+        if BZ is None:
+            raise
+        W, BW, weakest = sweep(Z, B @ Z, drop)  # of columns that are rounding, BZ is another's
     for _ in range(SWEEPS):
         if weakest > 0.1:
             break
