@@ -132,8 +132,13 @@ def _half(W: Block, S: Operator, k: int) -> Block:
     basis, _ = orthonormalise(W, S, drop=1e-10)
     if basis.shape[1] < k:
         basis, _ = orthonormalise(W, S)
-    if basis.shape[1] < k:  # what S itself makes of random columns lies in its range
-        fresh = S @ np.random.default_rng(0).standard_normal((len(W), k))
+    if basis.shape[1] < k:
+        fresh, diagonal = np.random.default_rng(0).standard_normal((len(W), k)), S.diagonal()
+        if S.lambda_min_bound > 0 and diagonal is not None:
+            fresh /= np.sqrt(diagonal)[:, None]
+        else:  # what S itself makes of random columns lies in its range
+            fresh = S @ fresh
+            fresh /= np.maximum(np.abs(fresh).max(axis=0), 1e-300)
         basis, _ = orthonormalise(basis, S, spare=fresh, columns=k)
     return basis
 

@@ -373,6 +373,9 @@ class _Search:
         self.pencil, self.basis = pencil, basis
         d = basis.W.shape[0]
         self.Z, self.BZ, self.AZ = np.empty((3, d, 0))
+        diagonal = pencil.B.diagonal()
+        known = np.ones(d) if diagonal is None else np.where(diagonal > 0, diagonal, 1.0)
+        self._units = np.sqrt(known)[:, None]
         self.expand(start[:, : d - basis.W.shape[1]], None)
 
     @property
@@ -398,14 +401,14 @@ class _Search:
         return True
 
     def _largest(self, V: Block, BV: Block) -> Vector:
-        """‖B‖‖v‖² of every column, added up over diagonal blocks, which may differ in units."""
+        """‖B‖‖v‖² of every column, added up over diagonal blocks, in units of the diagonal of B."""
+        V, BV = V * self._units, BV / self._units
         sizes = [block.shape[0] for block in self.pencil.B.diagonal_blocks]
         cuts, squares = np.cumsum(sizes, dtype=int)[:-1], np.zeros(V.shape[1])
         for v, Bv in zip(np.split(V, cuts), np.split(BV, cuts), strict=True):
             lengths = column_norms(v)
-            squares += lengths**2 * (column_norms(Bv) / np.maximum(lengths, 1e-300)).max(
-                initial=0.0
-            )
+            norm = (column_norms(Bv) / np.maximum(lengths, 1e-300)).max(initial=0.0)
+            squares += lengths**2 * norm
         return squares
 
     def _rotation(self) -> tuple[Vector, Block]:
