@@ -20,7 +20,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from genelin import Davidson, GenELinK, top_k
-from genelin.linalg.angles import sin_theta
+from genelin.linalg.principal_angles import sin_theta
 
 EPS = np.finfo(float).eps
 METHODS = {

@@ -15,9 +15,9 @@ import numpy as np
 from scipy import sparse
 
 from genelin import ClusterSpec, Davidson, TwoView, top_k_cca
-from genelin.eigen.cluster_routes import planned_on
-from genelin.eigen.machine import measured
-from genelin.eigen.routes import OUTER
+from genelin.eigen.planning.cluster_costs import planned_on
+from genelin.eigen.planning.machine import measured
+from genelin.eigen.planning.two_view_costs import OUTER
 
 LOOPBACK = 1e9  # bytes per second
 

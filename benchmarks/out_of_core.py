@@ -137,7 +137,7 @@ def clocks() -> Any:
 
 def counted_reads() -> Callable[[], float]:
     """A function that says how many bytes were asked of sources since."""
-    from genelin.io.source import BlockSource
+    from genelin.io.prefetch import BlockSource
 
     read, summed = [0.0], BlockSource.summed
 

@@ -24,8 +24,8 @@ from scipy import sparse
 import inputs
 from genelin import kernels
 from genelin.kernels.compiled import balanced, threads
-from genelin.room import zeros
-from genelin.threads import in_threads
+from genelin.system.buffer_pool import zeros
+from genelin.system.threads import in_threads
 from harness import in_turn, write
 
 TURN = 0.05  # seconds of a turn, at least

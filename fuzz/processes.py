@@ -20,7 +20,7 @@ from fuzz import Defect
 from genelin import CCA, Davidson, Dense, Lanczos, ShiftInvert, solvers, top_k, top_k_cca
 from genelin.kernels.compiled import threads
 from genelin.operators import Gram, as_rows
-from genelin.threads import blas_threads, in_threads
+from genelin.system.threads import blas_threads, in_threads
 
 Answer = tuple[np.ndarray, ...]
 Fit = Callable[[], Answer]

@@ -103,7 +103,7 @@ def _status(name: str) -> int:
 
 def _badly_refused(error: BaseException, path: Path) -> str:
     """Why a refusal is none that a user should see."""
-    from genelin.cli.endings import BadInputError
+    from genelin.cli.exit_codes import BadInputError
     from genelin.errors import DataError
 
     text, shown = str(error), "".join(traceback.format_exception(error))[-3000:]
@@ -170,7 +170,7 @@ def opened(path: Path) -> Any:
 
 def viewed(path: Path) -> Any:
     """What `genelin cca` reads."""
-    from genelin.cli.views import read_view
+    from genelin.cli.read_views import read_view
 
     rows = read_view(str(path)).rows
     return rows.load() if hasattr(rows, "load") else rows
@@ -186,7 +186,7 @@ def converted(path: Path) -> Any:
 
 def parsed(path: Path) -> Any:
     """An svmlight file in memory."""
-    from genelin.io.svmlight import read_svmlight
+    from genelin.io.formats.svmlight import read_svmlight
 
     return read_svmlight(path)[0]
 
@@ -219,7 +219,7 @@ def resumed(path: Path) -> None:
 
 def of_run(path: Path) -> None:
     """The folder of a run of `genelin cca`."""
-    from genelin.cli.transform import load_model
+    from genelin.cli.commands.transform_command import load_model
 
     cca, names = load_model(str(path.parent))
     assert all(isinstance(name, str) for part in names.values() for name in part), names

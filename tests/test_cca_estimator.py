@@ -42,10 +42,10 @@ from genelin import (
     solvers,
     top_k_cca,
 )
-from genelin.eigen.whitened import WhitenedSVD
+from genelin.eigen.methods.diagonal_cca import WhitenedSVD
 from genelin.estimators.progress import Progress
-from genelin.estimators.significance import wilks_tests
-from genelin.estimators.streaming import MOST_FEATURES, Moments, Reservoir
+from genelin.inference.classical_tests import wilks_tests
+from genelin.estimators.partial_fit import MOST_FEATURES, Moments, Reservoir
 from genelin.operators import as_rows
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from genelin import CCA, CCALin, Davidson, GeneralizedEigen, TwoView, plan_cca, solvers, top_k_cca
-from genelin.eigen.start import frequent_start
+from genelin.eigen.methods.initial_guess import frequent_start
 from genelin.linalg import sin_theta
 from genelin.operators import ChunkedRows, Counter, Cross, Gram, Part, as_rows
 

@@ -19,7 +19,7 @@ from scipy import io, sparse
 import genelin
 from genelin import CCA, top_k, top_k_cca
 from genelin.cli.main import main
-from genelin.cli.views import _open_stored
+from genelin.cli.read_views import _open_stored
 from genelin.linalg import sin_theta
 
 try:
@@ -142,11 +142,11 @@ def test_columns_of_one_table(table, x, y, files, views, cli_json):
 
 
 def test_what_does_not_fit_in_memory_stays_on_disk(files, views, cli, cli_json, monkeypatch):
-    monkeypatch.setattr("genelin.cli.views.SHARE", 1e-12)
-    monkeypatch.setattr("genelin.cli.views.SMALL", 0)
+    monkeypatch.setattr("genelin.cli.read_views.SHARE", 1e-12)
+    monkeypatch.setattr("genelin.cli.read_views.SMALL", 0)
     opened = []
     monkeypatch.setattr(
-        "genelin.cli.views._open_stored",
+        "genelin.cli.read_views._open_stored",
         lambda *arguments, real=_open_stored: opened.append(arguments[0]) or real(*arguments),
     )
     expected = top_k_cca(*views, k=2).correlations
@@ -781,7 +781,7 @@ def test_a_mistake_of_our_own_is_told_from_one_of_the_users(files, cli, monkeypa
     def broken(*arguments):
         raise ZeroDivisionError("surprise")
 
-    monkeypatch.setattr("genelin.cli.views.read_views", broken)
+    monkeypatch.setattr("genelin.cli.read_views.read_views", broken)
     code, _, err = cli("plan", files / "x.csv", files / "y.csv")
     assert code == 70
     assert "ZeroDivisionError: surprise" in err
@@ -792,9 +792,9 @@ def test_an_error_that_nobody_meant_to_raise_is_not_blamed_on_the_input(files, c
     """A stray ValueError of our own code, wherever it comes from, is no message for the user."""
     given = ("cca", files / "x.npy", files / "y.npy", "--no-report", "--json")
 
-    scope = {"__name__": "genelin.eigen.dense", "np": np}
+    scope = {"__name__": "genelin.eigen.methods.dense", "np": np}
     exec("def empty(*arguments, **options):\n    return np.empty(0).max()", scope)
-    for place in ("genelin.eigen.dense.top_singular", "genelin.estimators.cca.view_statistics"):
+    for place in ("genelin.eigen.methods.dense.top_singular", "genelin.estimators.cca.view_statistics"):
         with monkeypatch.context() as patch:
             patch.setattr(place, scope["empty"])
             code, out, err = cli(*given)

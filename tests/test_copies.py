@@ -9,7 +9,7 @@ from scipy import sparse
 from scipy.linalg import eigh
 
 from genelin import Davidson, Dense, Lanczos, ShiftInvert, Status, top_k
-from genelin.eigen.copies import least_square, most_alike, steps_to_show
+from genelin.eigen.subspace.multiplicity import least_square, most_alike, steps_to_show
 from genelin.linalg import leading_pairs, order
 from genelin.problems import SMALL
 

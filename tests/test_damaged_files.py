@@ -18,16 +18,16 @@ import pytest
 from scipy import sparse
 
 from genelin import CCA, CCALin, Davidson, top_k, top_k_cca
-from genelin.cli.endings import BadInputError
-from genelin.cli.transform import read_run
-from genelin.cli.views import read_matrix, read_view
+from genelin.cli.exit_codes import BadInputError
+from genelin.cli.commands.transform_command import read_run
+from genelin.cli.read_views import read_matrix, read_view
 from genelin.datasets import url_reputation
 from genelin.errors import DataError
 from genelin.experiments.records import read_records
 from genelin.io import Checkpoint, convert, load_archive, open_rows, save_archive
-from genelin.io.damage import decoding
-from genelin.io.matrix_market import read_mtx
-from genelin.io.svmlight import long_numbers, read_svmlight
+from genelin.io.damaged_files import decoding
+from genelin.io.formats.matrix_market import read_mtx
+from genelin.io.formats.svmlight import long_numbers, read_svmlight
 
 N, D = 60, 5
 BOMB = 200 << 20  # bytes of zeros

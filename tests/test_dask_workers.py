@@ -19,10 +19,10 @@ from chunks import in_chunks, shared_factors
 from genelin import CCA, Davidson, datasets, top_k_cca
 from genelin.io import Checkpoint
 from genelin.kernels.compiled import threads
-from genelin.operators import scheduler as scheduling
-from genelin.operators.distributed import PATIENCE, dask_rows
-from genelin.operators.parts import Task
-from genelin.operators.tasks import CrossTimes
+from genelin.data import dask_scheduler
+from genelin.data.dask_rows import PATIENCE, dask_rows
+from genelin.data.row_blocks import Task
+from genelin.data.reductions import CrossTimes
 
 PAUSE = float(os.environ.get("GENELIN_TEST_PAUSE", "5"))  # seconds that a worker stands still
 VIEWS = shared_factors(900, 12, 12)
@@ -169,7 +169,7 @@ def test_a_worker_is_added(client, exact):
 @pytest.fixture
 def sent_apart(monkeypatch):
     """All blocks are sent to the workers as large ones are: apart from the graph."""
-    monkeypatch.setattr(scheduling, "LARGE", 0)
+    monkeypatch.setattr(dask_scheduler, "LARGE", 0)
 
 
 @pytest.mark.usefixtures("sent_apart")
@@ -256,7 +256,7 @@ def commands(folder):
 
 @pytest.mark.parametrize("large", [2**18, 0], ids=["in the graph", "sent apart"])
 def test_own_commands_and_the_loss_of_the_scheduler(tmp_path, exact, monkeypatch, large):
-    monkeypatch.setattr(scheduling, "LARGE", large)
+    monkeypatch.setattr(dask_scheduler, "LARGE", large)
     with (
         commands(tmp_path) as (file, scheduler),
         Client(scheduler_file=str(file), timeout=20) as client,

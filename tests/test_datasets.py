@@ -16,7 +16,7 @@ from sklearn.datasets import load_svmlight_file
 
 from genelin import TwoView, datasets, measures, top_k, top_k_cca
 from genelin.datasets import fetch as fetching
-from genelin.io.svmlight import Base
+from genelin.io.formats.svmlight import Base
 from genelin.linalg import sin_theta
 
 # --- Generators ----------------------------------------------------------------------------------

@@ -24,13 +24,13 @@ from genelin import (
     top_k,
     top_k_cca,
 )
-from genelin.eigen import correction
-from genelin.eigen.basis import Products, RitzBasis
-from genelin.eigen.davidson import _Run
-from genelin.eigen.dense import OrDense
-from genelin.eigen.planner import best_route
-from genelin.eigen.referee import Gap, Referee
-from genelin.eigen.whitened import WhitenedSVD, is_diagonal
+from genelin.eigen.subspace import correction_equation
+from genelin.eigen.subspace.ritz_basis import Products, RitzBasis
+from genelin.eigen.methods.davidson import _Run
+from genelin.eigen.methods.dense import OrDense
+from genelin.eigen.planning.planner import best_route
+from genelin.eigen.certify.residual_check import Gap, Referee
+from genelin.eigen.methods.diagonal_cca import WhitenedSVD, is_diagonal
 from genelin.errors import ConvergenceWarning, RankDeficiencyWarning
 from genelin.linalg import order, sin_theta
 from genelin.operators import Gram, as_rows
@@ -353,7 +353,7 @@ def words() -> tuple[sparse.csr_array, sparse.csr_array]:
 @pytest.fixture
 def precisions(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether the space of every iteration was in single precision, which is for long work only."""
-    monkeypatch.setattr(correction, "LONG", 0.0)
+    monkeypatch.setattr(correction_equation, "LONG", 0.0)
     seen: list[bool] = []
     verdict = _Run._verdict
 

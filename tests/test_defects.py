@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse.linalg import LinearOperator
 
 from genelin import CCA, Davidson, Dense, GenELinK, top_k, top_k_cca
-from genelin.defects import is_defect, our_work
+from genelin.system.internal_errors import is_defect, our_work
 from genelin.errors import InternalError
 
 A = np.diag(np.arange(1.0, 9.0))
@@ -32,7 +32,7 @@ STRAY = {
 
 @pytest.mark.parametrize("body", STRAY.values(), ids=STRAY)
 def test_a_stray_error_of_the_work_is_an_internal_error(monkeypatch, body):
-    monkeypatch.setattr("genelin.eigen.dense._entries", of_module("genelin.eigen.dense", body))
+    monkeypatch.setattr("genelin.eigen.methods.dense._entries", of_module("genelin.eigen.methods.dense", body))
     with pytest.raises(InternalError, match=r"^internal error; please report it: ") as caught:
         top_k(A, method=Dense())
     assert not isinstance(caught.value, ValueError)
@@ -40,15 +40,15 @@ def test_a_stray_error_of_the_work_is_an_internal_error(monkeypatch, body):
 
 
 def test_what_is_said_on_purpose_stays_as_it_is(monkeypatch):
-    said = of_module("genelin.eigen.dense", "raise ValueError('B is singular: add a ridge')")
-    monkeypatch.setattr("genelin.eigen.dense._entries", said)
+    said = of_module("genelin.eigen.methods.dense", "raise ValueError('B is singular: add a ridge')")
+    monkeypatch.setattr("genelin.eigen.methods.dense._entries", said)
     with pytest.raises(ValueError, match=r"^B is singular: add a ridge$"):
         top_k(A, method=Dense())
 
 
 def test_what_kernels_refuse_is_a_defect_of_their_callers(monkeypatch):
-    said = of_module("genelin.kernels.products", "raise ValueError('fill it up')")
-    monkeypatch.setattr("genelin.eigen.dense._entries", said)
+    said = of_module("genelin.kernels.csr_products", "raise ValueError('fill it up')")
+    monkeypatch.setattr("genelin.eigen.methods.dense._entries", said)
     with pytest.raises(InternalError, match="ValueError: fill it up"):
         top_k(A, method=Dense())
 
@@ -101,4 +101,4 @@ def test_bad_input_is_never_an_internal_error():
 def test_other_kinds_of_errors_pass():
     for kind in (MemoryError, KeyboardInterrupt, OSError, FloatingPointError):
         with pytest.raises(kind), our_work():
-            of_module("genelin.eigen.dense", f"raise {kind.__name__}")()
+            of_module("genelin.eigen.methods.dense", f"raise {kind.__name__}")()

@@ -19,7 +19,7 @@ from genelin import (
     solvers,
     top_k,
 )
-from genelin.eigen import genelink
+from genelin.eigen.paper import genelink
 
 LOCALLY_OPTIMAL = GenELinK(locally_optimal=True, reduction=1e-2)
 

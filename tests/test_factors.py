@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from genelin import Lanczos, NotPositiveDefiniteError, Pencil, top_k
-from genelin.eigen.inertia import count_beyond
-from genelin.eigen.whitening import Rooted, by_root
+from genelin.eigen.certify.inertia import count_beyond
+from genelin.eigen.subspace.whitening import Rooted, by_root
 from genelin.linalg import SparseFactor, sparse_factor
 from genelin.operators import as_operator
 

@@ -21,12 +21,12 @@ from genelin import (
     TwoView,
     top_k_cca,
 )
-from genelin.eigen.cluster import DataSpec, described
-from genelin.eigen.few_rows import _view
-from genelin.eigen.planner import best_route
+from genelin.eigen.planning.cluster import DataSpec, described
+from genelin.eigen.methods.dual_cca import _view
+from genelin.eigen.planning.planner import best_route
 from genelin.linalg import sin_theta
 from genelin.operators import Gram, row_space
-from genelin.operators.row_space import RowSpace
+from genelin.operators.row_gram import RowSpace
 
 
 def views(n: int, dx: int, dy: int, seed: int = 0, density: float = 1.0) -> tuple[Any, Any]:

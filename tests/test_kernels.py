@@ -16,8 +16,8 @@ from threadpoolctl import ThreadpoolController
 
 from genelin import kernels
 from genelin.kernels import blocks, by_columns, compiled, products, reach
-from genelin.linalg.columns import LARGE, column_dots
-from genelin.linalg.tall import tall_dot, tall_times
+from genelin.linalg.column_products import LARGE, column_dots
+from genelin.linalg.tall_skinny import tall_dot, tall_times
 from genelin.operators import (
     BlockDiagonal,
     Counter,
@@ -28,12 +28,12 @@ from genelin.operators import (
     OffDiagonal,
     as_operator,
 )
-from genelin.operators.parts import Part
-from genelin.operators.rows import Rows
-from genelin.operators.tasks import SparseMoment
+from genelin.data.row_blocks import Part
+from genelin.data.rows import Rows
+from genelin.data.reductions import SparseMoment
 from genelin.problems import estimated_entries
-from genelin.room import LINE
-from genelin.threads import _Pool, at_most, equal, one_blas_thread
+from genelin.system.buffer_pool import LINE
+from genelin.system.threads import _Pool, at_most, equal, one_blas_thread
 
 
 def rows_of(

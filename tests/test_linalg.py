@@ -14,7 +14,7 @@ from genelin.linalg import (
     tridiagonal_eigen,
 )
 from genelin.operators import as_operator
-from genelin.solvers.bounds import spectral_bounds
+from genelin.solvers.spectral_bounds import spectral_bounds
 
 
 @given(

@@ -9,7 +9,7 @@ from scipy import sparse
 
 import genelin
 from genelin import CCA, GeneralizedEigen, Lanczos, Pencil, TwoView, top_k, top_k_cca
-from genelin.eigen.whitened import WhitenedSVD
+from genelin.eigen.methods.diagonal_cca import WhitenedSVD
 
 
 def _methods():

@@ -22,8 +22,8 @@ from genelin.operators import (
     as_operator,
     as_rows,
 )
-from genelin.operators.parts import Part
-from genelin.operators.tasks import CentralMoments
+from genelin.data.row_blocks import Part
+from genelin.data.reductions import CentralMoments
 from genelin.problems import TwoView
 
 RNG = np.random.default_rng(0)
@@ -173,7 +173,7 @@ def test_sum_of_covariances():
 
 
 def test_many_blocks_of_rows_agree_with_one(monkeypatch):
-    from genelin.operators import rows
+    from genelin.data import rows
 
     V = RNG.standard_normal((5, 2))
     whole = [Gram(X, center=True) @ V for X in (DENSE_X, SPARSE_X)]
@@ -283,8 +283,8 @@ def test_shifted_pair_is_counted_as_one_read():
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("shares", [1, 2, 3])
 def test_moments_of_dense_views_by_threads(monkeypatch, weighted, shares):
-    monkeypatch.setattr("genelin.operators.tasks.MOMENT_BLOCK", 2**11)
-    monkeypatch.setattr("genelin.operators.tasks.blas_threads", lambda: shares)
+    monkeypatch.setattr("genelin.data.reductions.MOMENT_BLOCK", 2**11)
+    monkeypatch.setattr("genelin.data.reductions.blas_threads", lambda: shares)
     rng = np.random.default_rng(0)
     X, Y = rng.standard_normal((2000, 4)) + 5.0, rng.standard_normal((2000, 3))
     weights = rng.random(2000) if weighted else None
@@ -318,9 +318,9 @@ def test_rows_from_another_worker_are_not_copied_whole():
 @pytest.mark.parametrize("place", [0, 4321, 9999])
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
 def test_the_largest_number_by_threads(monkeypatch, kind, place):
-    monkeypatch.setattr("genelin.operators.rows.MANY", 100)
-    monkeypatch.setattr("genelin.operators.rows.CACHED", 64)
-    monkeypatch.setattr("genelin.operators.rows.blas_threads", lambda: 3)
+    monkeypatch.setattr("genelin.data.rows.MANY", 100)
+    monkeypatch.setattr("genelin.data.rows.CACHED", 64)
+    monkeypatch.setattr("genelin.data.rows.blas_threads", lambda: 3)
     X = np.ones((1000, 10))
     X.flat[place] = -7.0
     assert as_rows(kind(X)).largest == 7.0

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from genelin.linalg.panels import Panels, turned
-from genelin.threads import at_most
+from genelin.linalg.panel_block import Panels, turned
+from genelin.system.threads import at_most
 
 
 def filled(d, m, width):

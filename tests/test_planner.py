@@ -22,12 +22,12 @@ from genelin import (
 )
 from genelin.datasets import mesh_pencil
 from genelin.eigen import planner, routes
-from genelin.eigen.dense import OrDense
-from genelin.eigen.machine import STOCK, measured, memory_at_hand
-from genelin.eigen.pencil_routes import held_up
-from genelin.eigen.planner import best_route, planned
-from genelin.eigen.rehearsal import begun
-from genelin.eigen.whitened import WhitenedSVD
+from genelin.eigen.methods.dense import OrDense
+from genelin.eigen.planning.machine import STOCK, measured, memory_at_hand
+from genelin.eigen.planning.pencil_costs import held_up
+from genelin.eigen.planning.planner import best_route, planned
+from genelin.eigen.planning.pilot_run import begun
+from genelin.eigen.methods.diagonal_cca import WhitenedSVD
 
 
 def wide_views(n, d, nonzeros, seed=0):
@@ -85,7 +85,7 @@ def test_reads_of_a_trial_are_counted(monkeypatch):
     X, Y = wide_views(20_000, 2500, 2)
     alone = top_k_cca(X, Y, 2, reg=1.0, center=False, tol=1e-2)
     taken = replace(best_route(TwoView(X, Y, reg=1.0, center=False), 2), trial=7.0)
-    monkeypatch.setattr("genelin.eigen.solve.best_route", lambda problem, k: taken)
+    monkeypatch.setattr("genelin.eigen.api.best_route", lambda problem, k: taken)
     found = top_k_cca(X, Y, 2, reg=1.0, center=False, tol=1e-2)
     assert found.cost.passes == pytest.approx(alone.cost.passes + 7.0)
 

@@ -14,7 +14,7 @@ from genelin import Davidson, kernels, solvers, top_k, top_k_cca
 from genelin.errors import NotPositiveDefiniteError
 from genelin.linalg import sin_theta
 from genelin.operators import BlockDiagonal, Gram, as_operator
-from genelin.solvers.preconditioners import perron
+from genelin.solvers.preconditioners.jacobi import perron
 
 PRECONDITIONERS = {
     "Jacobi": solvers.Jacobi(),

@@ -15,12 +15,12 @@ from scipy import sparse
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from genelin import forks, kernels, top_k
-from genelin import threads as threading_of_genelin
-from genelin.eigen import machine
+from genelin.system import threads as threading_of_genelin
+from genelin.eigen.planning import machine
 from genelin.kernels import compiled
-from genelin.lazily import cached_property
-from genelin.room import _Shelf
-from genelin.threads import _Pool, at_most, blas_threads, in_threads, one_blas_thread
+from genelin.system.cached import cached_property
+from genelin.system.buffer_pool import _Shelf
+from genelin.system.threads import _Pool, at_most, blas_threads, in_threads, one_blas_thread
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 needs_affinity = pytest.mark.skipif(

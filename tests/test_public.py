@@ -34,7 +34,7 @@ def public_objects():
             value = getattr(module, name)
             if inspect.isclass(value) or inspect.isfunction(value):
                 yield f"{package}.{name}", value
-    theory = importlib.import_module("genelin.eigen.theory")
+    theory = importlib.import_module("genelin.eigen.paper.theory")
     yield from ((f"genelin.theory.{name}", getattr(theory, name)) for name in theory.__all__)
     assert modules
 

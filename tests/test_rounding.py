@@ -22,7 +22,7 @@ from genelin import (
     top_k,
     top_k_cca,
 )
-from genelin.eigen.referee import displacement
+from genelin.eigen.certify.residual_check import displacement
 from genelin.problems import Pencil
 
 mpmath = pytest.importorskip("mpmath")

@@ -16,11 +16,11 @@ from scipy import sparse
 
 from genelin import CCA, CCALin, Davidson, Dense, solvers, top_k_cca
 from genelin.baselines import MomentumALS
-from genelin.estimators import streaming
+from genelin.estimators import partial_fit
 from genelin.io import load_archive, save_archive, write_atomically
 from genelin.io.archive import _checksum
 from genelin.io.atomic import folder_written_atomically
-from genelin.io.randomness import generator_parts
+from genelin.io.random_state_json import generator_parts
 
 
 def views(n=80, p=4, q=3, seed=0):
@@ -136,7 +136,7 @@ def test_one_target_stays_flat(tmp_path):
 def test_streams_go_on(tmp_path, monkeypatch, convert, wide):
     if wide:
         monkeypatch.setattr("genelin.estimators.cca.MOST_FEATURES", 2)
-        monkeypatch.setattr(streaming.Reservoir.__init__, "__defaults__", (300,))
+        monkeypatch.setattr(partial_fit.Reservoir.__init__, "__defaults__", (300,))
     X, Y = views(200)
     batches = [(convert(X[rows]), Y[rows]) for rows in np.split(np.arange(200), 4)]
     whole, first = CCA(2, random_state=0), CCA(2, random_state=0)

@@ -8,10 +8,10 @@ from scipy import linalg, sparse
 from scipy.sparse.linalg import aslinearoperator
 
 from genelin import Davidson, Lanczos, Pencil, ShiftInvert, plan_top_k, top_k
-from genelin.eigen.planner import best_route
-from genelin.eigen.spectrum import beyond_the_end, crowding
+from genelin.eigen.planning.planner import best_route
+from genelin.eigen.subspace.spectrum_probe import beyond_the_end, crowding
 from genelin.linalg import leading_pairs, order, sin_theta
-from genelin.linalg.factors import factored, foreseen_fill
+from genelin.linalg.sparse_cholesky import factored, foreseen_fill
 
 SIDE = 60  # of a square mesh
 
@@ -223,11 +223,11 @@ def test_small_values_of_a_cube_need_no_factors():
 
 
 def test_factors_that_do_not_fit_in_memory_are_not_taken(monkeypatch):
-    from genelin.eigen import routes
+    from genelin.eigen.planning import two_view_costs
 
     problem = Pencil(stiffness(), which="SA")
     needed = best_route(problem, 3).memory
-    monkeypatch.setattr(routes, "memory_at_hand", lambda: needed)
+    monkeypatch.setattr(two_view_costs, "memory_at_hand", lambda: needed)
     assert not isinstance(best_route(problem, 3).method, ShiftInvert)
 
 

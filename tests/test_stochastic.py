@@ -9,7 +9,7 @@ from cases import STOCHASTIC, rows_of, spd
 from genelin import CCALin, GenELin, GenELinK, TwoView, measures, solvers, top_k, top_k_cca
 from genelin.kernels import dense_steps, sparse_steps
 from genelin.operators import BlockDiagonal, Counter, Counting, Cross, Gram, as_operator
-from genelin.operators.row_sum import Sample
+from genelin.operators.finite_sum import Sample
 
 RNG = np.random.default_rng(0)
 MAKE = {name: getattr(solvers, name) for name in STOCHASTIC}
@@ -270,13 +270,13 @@ def test_the_same_seed_gives_the_same_answer(name):
 
 
 def test_threads_do_not_change_the_answer(monkeypatch):
-    from genelin.operators import row_sum
+    from genelin.operators import finite_sum
 
     X = sparse.random_array((2000, 40), density=0.1, rng=RNG)
     B, exact = Gram(X, reg=0.01, center=True), RNG.standard_normal((40, 9))
     answers = []
     for threads in (1, 3):
-        monkeypatch.setattr(row_sum, "_threads", lambda columns, threads=threads: threads)
+        monkeypatch.setattr(finite_sum, "_threads", lambda columns, threads=threads: threads)
         for gram in (B, Gram(X.toarray(), reg=0.01, center=True)):
             solver = solvers.SVRG()
             answers.append(solver.solve(solver.init(gram), B @ exact, 0 * exact, 1e-4).value)

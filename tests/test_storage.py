@@ -22,9 +22,9 @@ from scipy import sparse
 from genelin import CCA, CCALin, datasets, solvers, top_k_cca
 from genelin.errors import DataError
 from genelin.io import convert, open_rows
-from genelin.io.arrays import open_npz
-from genelin.io.readers import MemoryReader
-from genelin.io.source import BlockSource, block_limits
+from genelin.io.formats.numpy_files import open_npz
+from genelin.io.block_readers import MemoryReader
+from genelin.io.prefetch import BlockSource, block_limits
 from genelin.operators import ChunkedRows, Part, Task, as_rows
 
 N, D = 700, 9
@@ -500,7 +500,7 @@ def test_svmlight_is_converted_as_a_stream(tmp_path, monkeypatch, base, suffix):
     text = tmp_path / f"rows{suffix}"
     with (gzip.open if suffix.endswith("gz") else open)(text, "wb") as file:
         dump_svmlight_file(X, np.ones(N), file, zero_based=not base)
-    monkeypatch.setattr("genelin.io.svmlight.CHUNK", 1 << 10)
+    monkeypatch.setattr("genelin.io.formats.svmlight.CHUNK", 1 << 10)
     rows = convert(text, tmp_path / "rows")
     np.testing.assert_allclose(entries(rows.load()), entries(X), rtol=1e-15)
     rows.verify()

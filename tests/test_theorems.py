@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 
 from cases import EPS, pencil_from
 from genelin import CCALin, GenELin, GenELinK, Pencil, TwoView, measures, solvers, theory, top_k
-from genelin.eigen.basis import start_block
+from genelin.eigen.subspace.ritz_basis import start_block
 from genelin.linalg import sin_theta
 
 

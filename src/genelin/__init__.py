@@ -11,54 +11,54 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from genelin.forks import at_fork
+from genelin.system.fork_safety import at_fork
 
 at_fork()
 
 # Public name → the module it lives in; each is loaded on first use (PEP 562).
 _HOMES = {
     "CCA": "genelin.estimators.cca",
-    "CCALin": "genelin.eigen.ccalin",
+    "CCALin": "genelin.eigen.paper.ccalin",
     "CCASolution": "genelin.results",
     "CheckpointWarning": "genelin.errors",
-    "ClusterSpec": "genelin.eigen.cluster",
+    "ClusterSpec": "genelin.eigen.planning.cluster",
     "ConvergenceDisplay": "genelin.estimators.displays",
     "ConvergenceWarning": "genelin.errors",
     "CorrelationsDisplay": "genelin.estimators.displays",
     "Cost": "genelin.results",
-    "DataSpec": "genelin.eigen.cluster",
-    "Davidson": "genelin.eigen.davidson",
-    "Dense": "genelin.eigen.dense",
+    "DataSpec": "genelin.eigen.planning.cluster",
+    "Davidson": "genelin.eigen.methods.davidson",
+    "Dense": "genelin.eigen.methods.dense",
     "EigenSolution": "genelin.results",
-    "FewRows": "genelin.eigen.few_rows",
-    "GenELin": "genelin.eigen.genelin",
-    "GenELinK": "genelin.eigen.genelink",
-    "GeneralizedEigen": "genelin.estimators.generalized",
-    "Lanczos": "genelin.eigen.lanczos",
+    "FewRows": "genelin.eigen.methods.dual_cca",
+    "GenELin": "genelin.eigen.paper.genelin",
+    "GenELinK": "genelin.eigen.paper.genelink",
+    "GeneralizedEigen": "genelin.estimators.generalized_eigen",
+    "Lanczos": "genelin.eigen.methods.lanczos",
     "LinearSolution": "genelin.results",
     "LoadingsDisplay": "genelin.estimators.displays",
     "NotPositiveDefiniteError": "genelin.errors",
     "Pencil": "genelin.problems",
-    "Plan": "genelin.eigen.plan",
+    "Plan": "genelin.eigen.planning.plan",
     "RankDeficiencyWarning": "genelin.errors",
     "Record": "genelin.results",
-    "Route": "genelin.eigen.plan",
+    "Route": "genelin.eigen.planning.plan",
     "ScoresDisplay": "genelin.estimators.displays",
-    "ShiftInvert": "genelin.eigen.shift_invert",
+    "ShiftInvert": "genelin.eigen.methods.shift_invert",
     "SolverError": "genelin.errors",
     "Status": "genelin.results",
     "Trace": "genelin.results",
     "TwoView": "genelin.problems",
     "__version__": "genelin.version",
     "as_operator": "genelin.operators",
-    "plan_cca": "genelin.eigen.solve",
-    "plan_top_k": "genelin.eigen.solve",
+    "plan_cca": "genelin.eigen.api",
+    "plan_top_k": "genelin.eigen.api",
     "plot_convergence": "genelin.estimators.displays",
     "plot_correlations": "genelin.estimators.displays",
     "plot_loadings": "genelin.estimators.displays",
     "plot_scores": "genelin.estimators.displays",
-    "top_k": "genelin.eigen.solve",
-    "top_k_cca": "genelin.eigen.solve",
+    "top_k": "genelin.eigen.api",
+    "top_k_cca": "genelin.eigen.api",
 }
 _MODULES = {
     "baselines": "genelin.baselines",
@@ -67,7 +67,7 @@ _MODULES = {
     "measures": "genelin.measures",
     "operators": "genelin.operators",
     "solvers": "genelin.solvers",
-    "theory": "genelin.eigen.theory",
+    "theory": "genelin.eigen.paper.theory",
 }
 
 __all__ = [
@@ -124,18 +124,18 @@ __all__ = [
 
 if TYPE_CHECKING:
     from genelin import baselines, datasets, io, measures, operators, solvers
-    from genelin.eigen import theory
-    from genelin.eigen.ccalin import CCALin
-    from genelin.eigen.cluster import ClusterSpec, DataSpec
-    from genelin.eigen.davidson import Davidson
-    from genelin.eigen.dense import Dense
-    from genelin.eigen.few_rows import FewRows
-    from genelin.eigen.genelin import GenELin
-    from genelin.eigen.genelink import GenELinK
-    from genelin.eigen.lanczos import Lanczos
-    from genelin.eigen.plan import Plan, Route
-    from genelin.eigen.shift_invert import ShiftInvert
-    from genelin.eigen.solve import plan_cca, plan_top_k, top_k, top_k_cca
+    from genelin.eigen.paper import theory
+    from genelin.eigen.paper.ccalin import CCALin
+    from genelin.eigen.planning.cluster import ClusterSpec, DataSpec
+    from genelin.eigen.methods.davidson import Davidson
+    from genelin.eigen.methods.dense import Dense
+    from genelin.eigen.methods.dual_cca import FewRows
+    from genelin.eigen.paper.genelin import GenELin
+    from genelin.eigen.paper.genelink import GenELinK
+    from genelin.eigen.methods.lanczos import Lanczos
+    from genelin.eigen.planning.plan import Plan, Route
+    from genelin.eigen.methods.shift_invert import ShiftInvert
+    from genelin.eigen.api import plan_cca, plan_top_k, top_k, top_k_cca
     from genelin.errors import (
         CheckpointWarning,
         ConvergenceWarning,
@@ -154,7 +154,7 @@ if TYPE_CHECKING:
         plot_loadings,
         plot_scores,
     )
-    from genelin.estimators.generalized import GeneralizedEigen
+    from genelin.estimators.generalized_eigen import GeneralizedEigen
     from genelin.operators import as_operator
     from genelin.problems import Pencil, TwoView
     from genelin.results import (

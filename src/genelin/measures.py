@@ -5,7 +5,7 @@ from __future__ import annotations
 from scipy.linalg import block_diag, svdvals
 
 from genelin.linalg import orthonormalise, sin_theta
-from genelin.linalg.columns import Block
+from genelin.linalg.column_products import Block
 from genelin.problems import TwoView
 
 __all__ = ["pcc", "sin_theta", "sin_theta_b", "sin_theta_x", "sin_theta_y", "tcc"]

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from scipy.linalg import lapack, lstsq
 
-from genelin.arguments import check_flag, check_number, settle, shown
-from genelin.lazily import cached_property
+from genelin.validation import check_flag, check_number, settle, shown
+from genelin.system.cached import cached_property
 from genelin.linalg import Which, column_dots, range_basis, unit_diagonal
-from genelin.linalg.columns import EPS, Block, Vector
+from genelin.linalg.column_products import EPS, Block, Vector
 from genelin.operators import (
     BlockDiagonal,
     Compressed,
@@ -25,14 +25,14 @@ from genelin.operators import (
     as_operator,
     as_rows,
 )
-from genelin.operators.checks import (
+from genelin.operators.definiteness import (
     refuse_asymmetric,
     refuse_extreme,
     refuse_indefinite,
     refuse_nonsquare,
 )
-from genelin.operators.chunked import paired
-from genelin.operators.moments import central_moments, own_moment
+from genelin.data.out_of_core import paired
+from genelin.data.moments import central_moments, own_moment
 
 __all__ = [
     "Pencil",

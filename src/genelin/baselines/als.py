@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.linalg import svdvals
 
-from genelin.arguments import check_count, check_number, generator, settle
-from genelin.baselines.pairs import Ground, Run, check_ending
-from genelin.eigen.iteration import Callback
-from genelin.io.checkpoint import UNKEPT, Journal
+from genelin.validation import check_count, check_number, generator, settle
+from genelin.baselines.common import Ground, Run, check_ending
+from genelin.eigen.paper.outer_loop import Callback
+from genelin.io.checkpoint_files import UNKEPT, Journal
 from genelin.linalg import orthonormalise
-from genelin.linalg.columns import Block
+from genelin.linalg.column_products import Block
 from genelin.operators import Operator
 from genelin.problems import TwoView
 from genelin.results import CCASolution

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from genelin.arguments import check_count, check_number, generator, settle, shown
-from genelin.baselines.pairs import Ground, Pairs, Run, check_ending
-from genelin.eigen.iteration import Callback
-from genelin.io.checkpoint import UNKEPT, Journal
-from genelin.linalg.columns import EPS, Block
+from genelin.validation import check_count, check_number, generator, settle, shown
+from genelin.baselines.common import Ground, Pairs, Run, check_ending
+from genelin.eigen.paper.outer_loop import Callback
+from genelin.io.checkpoint_files import UNKEPT, Journal
+from genelin.linalg.column_products import EPS, Block
 from genelin.operators import Operator
 from genelin.problems import TwoView
 from genelin.results import CCASolution, Status
-from genelin.solvers.bounds import spectral_bounds
+from genelin.solvers.spectral_bounds import spectral_bounds
 
 __all__ = ["AppGrad", "StochasticAppGrad"]
 

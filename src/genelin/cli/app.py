@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from genelin import __version__
-from genelin.cli.endings import MEANINGS
+from genelin.cli.exit_codes import MEANINGS
 
 __all__ = ["app"]
 

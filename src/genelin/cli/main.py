@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal without θ shows ?
     try:
-        from genelin.cli.endings import run
+        from genelin.cli.exit_codes import run
     except ModuleNotFoundError as error:
         if error.name not in ("click", "rich"):
             raise

@@ -18,8 +18,8 @@ from typing import Any
 
 import click
 
-from genelin.cli.endings import BadInputError, StoppedError, explained
-from genelin.cli.screen import jsonable
+from genelin.cli.exit_codes import BadInputError, StoppedError, explained
+from genelin.cli.console import jsonable
 
 __all__ = [
     "SCORES",

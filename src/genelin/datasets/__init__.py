@@ -7,9 +7,9 @@ from genelin.datasets.images import digits_halves, mnist_halves
 from genelin.datasets.text import ptb_bigrams
 from genelin.datasets.topics import sparse_topics, topic_correlations
 from genelin.datasets.url import url_reputation
-from genelin.datasets.views import KnownPencil, Views
+from genelin.datasets.bunches import KnownPencil, Views
 from genelin.errors import DataError
-from genelin.io.svmlight import read_svmlight, stream_svmlight
+from genelin.io.formats.svmlight import read_svmlight, stream_svmlight
 
 __all__ = [
     "DataError",

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from genelin.datasets.fetch import Progress, Source, fetch
-from genelin.datasets.views import Views
+from genelin.datasets.bunches import Views
 from genelin.errors import DataError
-from genelin.io.svmlight import open_bytes
+from genelin.io.formats.svmlight import open_bytes
 
 __all__ = ["debian_paths"]
 

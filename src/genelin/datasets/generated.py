@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import solve_triangular
 
-from genelin.arguments import (
+from genelin.validation import (
     check_count,
     check_flag,
     check_index,
@@ -17,7 +17,7 @@ from genelin.arguments import (
     generator,
     shown,
 )
-from genelin.datasets.views import Array, KnownPencil, Views
+from genelin.datasets.bunches import Array, KnownPencil, Views
 
 __all__ = ["mesh_pencil", "pencil", "sparse_pairs", "two_view_gaussian"]
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genelin.datasets.fetch import Progress, Source, fetch
-from genelin.datasets.views import Views
+from genelin.datasets.bunches import Views
 from genelin.errors import DataError
-from genelin.io.svmlight import open_bytes
+from genelin.io.formats.svmlight import open_bytes
 
 __all__ = ["digits_halves", "mnist_halves"]
 

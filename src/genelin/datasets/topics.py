@@ -9,9 +9,9 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import cholesky, svdvals
 
-from genelin.arguments import check_count, generator
+from genelin.validation import check_count, generator
 from genelin.datasets.generated import MOST, OWN, Rng
-from genelin.datasets.views import Array, Views
+from genelin.datasets.bunches import Array, Views
 
 __all__ = ["sparse_topics", "topic_correlations"]
 

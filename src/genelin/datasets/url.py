@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from genelin.datasets.fetch import Progress, Source, fetch, find
-from genelin.datasets.views import Views
+from genelin.datasets.bunches import Views
 from genelin.errors import DataError
-from genelin.io.damage import regular, said
-from genelin.io.svmlight import UNPACKING, Base, Chunk, stream_svmlight
+from genelin.io.damaged_files import regular, said
+from genelin.io.formats.svmlight import UNPACKING, Base, Chunk, stream_svmlight
 
 __all__ = ["url_reputation"]
 

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from genelin.linalg import column_dots
-from genelin.linalg.columns import Vector
+from genelin.linalg.column_products import Vector
 from genelin.operators import Operator, Rows
 from genelin.problems import Pencil, TwoView
 from genelin.results import CCASolution, EigenSolution

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from genelin.eigen.genelink import fix_signs
-from genelin.eigen.solve import top_k
+from genelin.eigen.paper.genelink import fix_signs
+from genelin.eigen.api import top_k
 from genelin.errors import NotPositiveDefiniteError, RankDeficiencyWarning
 from genelin.io import Checkpoint
 from genelin.linalg import Which, range_basis
-from genelin.linalg.columns import EPS, Block
+from genelin.linalg.column_products import EPS, Block
 from genelin.operators import Gram, Rows, Sum
 from genelin.problems import SMALL, estimated_entries
 from genelin.results import Cost, EigenSolution, Record, Status, Trace

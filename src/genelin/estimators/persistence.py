@@ -13,18 +13,18 @@ import numpy as np
 from scipy import sparse
 
 from genelin import solvers
-from genelin.eigen.ccalin import CCALin
-from genelin.eigen.davidson import Davidson
-from genelin.eigen.dense import Dense
-from genelin.eigen.few_rows import FewRows
-from genelin.eigen.theory import TwoPhase
-from genelin.eigen.whitened import WhitenedSVD
-from genelin.estimators.significance import Spectrum
-from genelin.estimators.streaming import Moments, Reservoir
+from genelin.eigen.paper.ccalin import CCALin
+from genelin.eigen.methods.davidson import Davidson
+from genelin.eigen.methods.dense import Dense
+from genelin.eigen.methods.dual_cca import FewRows
+from genelin.eigen.paper.theory import TwoPhase
+from genelin.eigen.methods.diagonal_cca import WhitenedSVD
+from genelin.inference.classical_tests import Spectrum
+from genelin.estimators.partial_fit import Moments, Reservoir
 from genelin.io import load_archive, save_archive
 from genelin.io.archive import damaged
-from genelin.io.randomness import generator_of, generator_parts
-from genelin.io.solutions import (
+from genelin.io.random_state_json import generator_of, generator_parts
+from genelin.io.solution_json import (
     cost_of,
     solution_of,
     solution_parts,

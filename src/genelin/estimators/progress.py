@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from genelin.linalg.columns import Block
+from genelin.linalg.column_products import Block
 from genelin.results import CCASolution, EigenSolution, Record
 
 __all__ = ["Progress", "showing"]

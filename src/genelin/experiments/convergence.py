@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from genelin.eigen.ccalin import CCALin
+from genelin.eigen.paper.ccalin import CCALin
 from genelin.experiments.cases import Case
 from genelin.experiments.records import Point, RunRecord, exact_answer, record_run
 from genelin.problems import TwoView

@@ -16,7 +16,7 @@ from genelin.baselines import (
     RandomizedCCA,
     StochasticAppGrad,
 )
-from genelin.eigen.ccalin import CCALin
+from genelin.eigen.paper.ccalin import CCALin
 from genelin.experiments.cases import Case, described
 from genelin.experiments.drawing import LOOKS, figure_with, log_axis, markdown, save
 from genelin.experiments.records import Point, RunRecord, exact_answer, record_run

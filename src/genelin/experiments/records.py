@@ -17,11 +17,11 @@ from scipy.linalg import eigh, svd
 
 from genelin import measures
 from genelin.datasets import KnownPencil, Views
-from genelin.eigen.planner import best_route
+from genelin.eigen.planning.planner import best_route
 from genelin.errors import ConvergenceWarning
-from genelin.io.damage import regular, said
+from genelin.io.damaged_files import regular, said
 from genelin.linalg import orthonormalise
-from genelin.linalg.columns import Block, Vector
+from genelin.linalg.column_products import Block, Vector
 from genelin.problems import Pencil, TwoView
 from genelin.results import CCASolution, Cost, EigenSolution, Record, Status
 

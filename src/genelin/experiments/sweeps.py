@@ -10,9 +10,9 @@ import numpy as np
 
 from genelin.baselines import AppGrad
 from genelin.datasets import Views, pencil
-from genelin.eigen import theory
-from genelin.eigen.ccalin import CCALin
-from genelin.eigen.genelink import GenELinK
+from genelin.eigen.paper import theory
+from genelin.eigen.paper.ccalin import CCALin
+from genelin.eigen.paper.genelink import GenELinK
 from genelin.experiments.records import Point, RunRecord, exact_answer, record_pencil, record_run
 from genelin.problems import TwoView
 from genelin.solvers import AGD, ASVRG, GD, SVRG

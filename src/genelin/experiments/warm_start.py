@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from genelin.datasets import Views
-from genelin.eigen.ccalin import CCALin
-from genelin.eigen.davidson import Davidson
+from genelin.eigen.paper.ccalin import CCALin
+from genelin.eigen.methods.davidson import Davidson
 from genelin.experiments.cases import described
 from genelin.experiments.drawing import LOOKS, figure_with, markdown, save
 from genelin.experiments.records import Point, RunRecord, exact_answer, record_run, value_at
 from genelin.io import write_atomically
-from genelin.linalg.columns import Block
+from genelin.linalg.column_products import Block
 from genelin.operators import Operator
 from genelin.problems import TwoView
 from genelin.results import LinearSolution

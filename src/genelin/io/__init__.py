@@ -2,9 +2,9 @@
 
 from genelin.io.archive import load_archive, save_archive
 from genelin.io.atomic import folder_written_atomically, write_atomically
-from genelin.io.checkpoint import Checkpoint
+from genelin.io.checkpoint_files import Checkpoint
 from genelin.io.convert import convert
-from genelin.io.stored import StoredRows, open_rows
+from genelin.io.open_rows import StoredRows, open_rows
 
 __all__ = [
     "Checkpoint",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from genelin.io.atomic import write_atomically
-from genelin.io.damage import regular, said
+from genelin.io.damaged_files import regular, said
 
 __all__ = ["load_archive", "save_archive"]
 

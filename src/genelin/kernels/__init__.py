@@ -1,16 +1,16 @@
 """Compiled inner loops (Numba) on plain arrays; imported where they are first used."""
 
-from genelin.interrupts import uninterrupted
+from genelin.system.interrupts import uninterrupted
 
 with uninterrupted():  # an import of Numba that was broken off could not be begun again
-    from genelin.kernels.panels import (
+    from genelin.kernels.panel_products import (
         panels_add,
         panels_dot,
         panels_gram,
         panels_rotate,
         panels_times,
     )
-    from genelin.kernels.products import (
+    from genelin.kernels.csr_products import (
         cross_times,
         dense_moment,
         finish,
@@ -19,14 +19,14 @@ with uninterrupted():  # an import of Numba that was broken off could not be beg
         shifted_times,
         times,
     )
-    from genelin.kernels.steps import dense_steps, sparse_steps
-    from genelin.kernels.triangular import (
+    from genelin.kernels.gradient_steps import dense_steps, sparse_steps
+    from genelin.kernels.triangular_solves import (
         cholesky_solve,
         incomplete_cholesky,
         lower_solve,
         upper_solve,
     )
-    from genelin.kernels.updates import advance, dots, shifted_dots, turn
+    from genelin.kernels.cg_updates import advance, dots, shifted_dots, turn
 
 __all__ = [
     "advance",

@@ -12,9 +12,9 @@ from numba.core import event
 from numba.core.compiler_lock import global_compiler_lock
 from numba.np.ufunc import parallel
 
-from genelin.forks import kept_whole
-from genelin.interrupts import uninterrupted
-from genelin.threads import cores, kernel_limit
+from genelin.system.fork_safety import kept_whole
+from genelin.system.interrupts import uninterrupted
+from genelin.system.threads import cores, kernel_limit
 
 __all__ = ["balanced", "compiled", "exactly", "inlined", "threads"]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from scipy.linalg import LinAlgError, eigh_tridiagonal
 
-from genelin.linalg.columns import Block, Vector
+from genelin.linalg.column_products import Block, Vector
 
 __all__ = ["tridiagonal_eigen"]
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from scipy import sparse
 
-from genelin.lazily import cached_property
+from genelin.system.cached import cached_property
 from genelin.linalg import ScaledFactor, SparseFactor, scaled_factor
-from genelin.linalg.columns import Block, Vector
-from genelin.linalg.factors import Fill, is_diagonal_matrix
-from genelin.operators.products import magnitudes_times
+from genelin.linalg.column_products import Block, Vector
+from genelin.linalg.sparse_cholesky import Fill, is_diagonal_matrix
+from genelin.linalg.block_products import magnitudes_times
 
 if TYPE_CHECKING:
-    from genelin.operators.row_sum import RowSum
+    from genelin.operators.finite_sum import RowSum
 
 __all__ = ["Entries", "Operator", "PencilProduct"]
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from genelin.linalg import ScaledFactor, SparseFactor
-from genelin.linalg.columns import Block, Vector
-from genelin.linalg.factors import Fill
+from genelin.linalg.column_products import Block, Vector
+from genelin.linalg.sparse_cholesky import Fill
 from genelin.operators.base import Entries, Operator, PencilProduct
-from genelin.operators.row_sum import RowSum
+from genelin.operators.finite_sum import RowSum
 
 __all__ = ["Counter", "Counting"]
 

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from genelin.arguments import check_flag, check_number, check_numbers
-from genelin.lazily import cached_property
-from genelin.linalg.columns import Block, Vector
-from genelin.linalg.tall import by_rows
+from genelin.validation import check_flag, check_number, check_numbers
+from genelin.system.cached import cached_property
+from genelin.linalg.column_products import Block, Vector
+from genelin.linalg.tall_skinny import by_rows
 from genelin.operators.base import Entries, Operator
-from genelin.operators.chunked import paired
-from genelin.operators.convert import as_rows
-from genelin.operators.moments import moment_between
-from genelin.operators.products import times
-from genelin.operators.row_sum import RowSum
-from genelin.operators.rows import Rows
-from genelin.operators.tasks import (
+from genelin.data.out_of_core import paired
+from genelin.operators.conversion import as_rows
+from genelin.data.moments import moment_between
+from genelin.linalg.block_products import times
+from genelin.operators.finite_sum import RowSum
+from genelin.data.rows import Rows
+from genelin.data.reductions import (
     BothTimes,
     CrossTimes,
     OwnTimes,

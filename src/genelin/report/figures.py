@@ -16,9 +16,9 @@ from genelin.estimators.displays import (
     ScoresDisplay,
 )
 from genelin.io import write_atomically
-from genelin.io.damage import shortened
-from genelin.report.scores import Drawn, drawn_scores, held_out_correlations
-from genelin.report.subject import Subject, subject_of
+from genelin.io.damaged_files import shortened
+from genelin.report.score_sample import Drawn, drawn_scores, held_out_correlations
+from genelin.report.report_model import Subject, subject_of
 
 __all__ = ["write_figures"]
 

@@ -17,10 +17,10 @@ import numpy as np
 from scipy import sparse
 
 from genelin import __version__
-from genelin.eigen.plan import Plan
+from genelin.eigen.planning.plan import Plan
 from genelin.estimators.displays import AGAINST
 from genelin.io import write_atomically
-from genelin.io.damage import shortened
+from genelin.io.damaged_files import shortened
 from genelin.report.charts import (
     MARKS,
     bokeh,
@@ -29,11 +29,11 @@ from genelin.report.charts import (
     value_series,
     values_chart,
 )
-from genelin.report.reproduce import call, settings_rows, snippet, written
-from genelin.report.scores import Drawn, drawn_scores, held_out_correlations
-from genelin.report.subject import Array, Subject, subject_of
-from genelin.report.times import bytes_in_words, seconds_in_words, time_shares
-from genelin.report.words import cautions, plural, power, verdict
+from genelin.report.reproduction_steps import call, settings_rows, snippet, written
+from genelin.report.score_sample import Drawn, drawn_scores, held_out_correlations
+from genelin.report.report_model import Array, Subject, subject_of
+from genelin.report.timing_breakdown import bytes_in_words, seconds_in_words, time_shares
+from genelin.report.summary_text import cautions, plural, power, verdict
 
 __all__ = ["write_report"]
 

@@ -1,18 +1,18 @@
 """Linear solvers with the paper's contract: reduce the B-norm error by a factor, warm-started."""
 
-from genelin.arguments import check_count
+from genelin.validation import check_count
 from genelin.solvers.agd import AGD
 from genelin.solvers.base import IterativeSolver, LinearSolver, Step
-from genelin.solvers.block_jacobi import BlockJacobi
-from genelin.solvers.bounds import SpectralBounds, spectral_bounds
+from genelin.solvers.preconditioners.block_jacobi import BlockJacobi
+from genelin.solvers.spectral_bounds import SpectralBounds, spectral_bounds
 from genelin.solvers.cg import CG
-from genelin.solvers.cholesky import IncompleteCholesky, SparseCholesky
+from genelin.solvers.preconditioners.incomplete_cholesky import IncompleteCholesky, SparseCholesky
 from genelin.solvers.custom import Custom, as_solver
 from genelin.solvers.direct import Direct
 from genelin.solvers.gd import GD
 from genelin.solvers.minibatch_agd import MinibatchAGD
-from genelin.solvers.nystrom import Nystrom
-from genelin.solvers.preconditioners import Jacobi, Preconditioner
+from genelin.solvers.preconditioners.nystrom import Nystrom
+from genelin.solvers.preconditioners.jacobi import Jacobi, Preconditioner
 from genelin.solvers.svrg import ASVRG, SVRG
 
 __all__ = [

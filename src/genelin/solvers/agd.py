@@ -10,7 +10,7 @@ from itertools import count
 import numpy as np
 
 from genelin.linalg import column_dots
-from genelin.linalg.columns import Block
+from genelin.linalg.column_products import Block
 from genelin.solvers.base import Step
 from genelin.solvers.gradient import GradientSolver, GradientState, energies, quotients
 

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from genelin.arguments import check_count, check_number, check_numbers, settle
+from genelin.validation import check_count, check_number, check_numbers, settle
 from genelin.linalg import column_dots
-from genelin.linalg.columns import Block, Vector
-from genelin.linalg.tall import stacked
+from genelin.linalg.column_products import Block, Vector
+from genelin.linalg.tall_skinny import stacked
 from genelin.operators import Operator, as_operator
 from genelin.results import LinearSolution
 

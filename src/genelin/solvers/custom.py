@@ -10,7 +10,7 @@ import numpy as np
 
 from genelin.errors import SolverError
 from genelin.linalg import column_dots
-from genelin.linalg.columns import Block, Vector
+from genelin.linalg.column_products import Block, Vector
 from genelin.operators import Operator
 from genelin.results import LinearSolution
 from genelin.solvers.base import LinearSolver

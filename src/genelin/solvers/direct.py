@@ -12,8 +12,8 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigvalsh
 
 from genelin.errors import not_positive_definite
 from genelin.linalg import range_basis, unit_diagonal
-from genelin.linalg.columns import EPS, Block, Vector
-from genelin.linalg.factors import factored, is_diagonal_matrix
+from genelin.linalg.column_products import EPS, Block, Vector
+from genelin.linalg.sparse_cholesky import factored, is_diagonal_matrix
 from genelin.operators import Operator
 from genelin.results import LinearSolution
 from genelin.solvers.base import LinearSolver

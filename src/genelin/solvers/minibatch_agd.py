@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from genelin.linalg.columns import Block
+from genelin.linalg.column_products import Block
 from genelin.solvers.agd import momentum
 from genelin.solvers.stochastic import Pace, RowState, StochasticSolver
 

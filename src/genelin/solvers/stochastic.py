@@ -11,13 +11,13 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from genelin.arguments import check_choice, check_count, settle
+from genelin.validation import check_choice, check_count, settle
 from genelin.errors import SolverError
 from genelin.linalg import column_dots
-from genelin.linalg.columns import EPS, Block, Vector
+from genelin.linalg.column_products import EPS, Block, Vector
 from genelin.operators import Operator, RowSum
 from genelin.solvers.base import Step
-from genelin.solvers.bounds import SpectralBounds, spectral_bounds
+from genelin.solvers.spectral_bounds import SpectralBounds, spectral_bounds
 from genelin.solvers.gradient import GradientSolver, GradientState, energies, quotients
 
 __all__ = ["Pace", "RowState", "StochasticSolver"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from genelin.linalg.columns import Block
+from genelin.linalg.column_products import Block
 from genelin.solvers.stochastic import Pace, RowState, StochasticSolver
 
 __all__ = ["ASVRG", "SVRG"]

@@ -1,0 +1,1 @@
+"""Rows of a data set wherever they live: in memory, out of core, on Dask workers."""

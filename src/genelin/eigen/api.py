@@ -1,0 +1,356 @@
+"""`top_k` and `top_k_cca`: check the input, choose a method, warn if it did not converge."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from inspect import signature
+from typing import Any, TypeVar
+
+import numpy as np
+
+from genelin.validation import check_flag, check_index, check_number, generator
+from genelin.system.internal_errors import our_work
+from genelin.eigen.planning.cluster import ClusterSpec, DataSpec, described
+from genelin.eigen.planning.cluster_costs import planned_on
+from genelin.eigen.fingerprint import fingerprint, refuse_wrong_answer
+from genelin.eigen.paper.outer_loop import Callback
+from genelin.eigen.planning.machine import measured
+from genelin.eigen.planning.plan import Plan, Route
+from genelin.eigen.planning.planner import best_route, planned, surveyed, trial_steps
+from genelin.eigen.planning.two_view_costs import STEPS
+from genelin.eigen.rescaling import in_units
+from genelin.errors import ConvergenceWarning, RankDeficiencyWarning
+from genelin.io.checkpoint_files import Checkpoint, FileJournal
+from genelin.linalg import Which
+from genelin.problems import Pencil, TwoView, check_pencil, refuse_other_problems
+from genelin.results import CCASolution, EigenSolution, checked_solution
+
+__all__ = ["plan_cca", "plan_top_k", "top_k", "top_k_cca"]
+
+Rng = np.random.Generator | int | None
+Solution = TypeVar("Solution", EigenSolution, CCASolution)
+
+
+def top_k(
+    A: Any,
+    B: Any = None,
+    k: int = 1,
+    *,
+    method: Any = None,
+    tol: float = 1e-8,
+    which: Which = "LM",
+    rng: Rng = 0,
+    callback: Callback | None = None,
+    checkpoint: Any = None,
+    resume: bool = False,
+) -> EigenSolution:
+    """Top-k generalized eigenpairs, A v = λ B v.
+
+    Parameters
+    ----------
+    A : (d, d) symmetric: ndarray, scipy.sparse, scipy `LinearOperator`, PyLops operator, or
+        anything with `shape` and `@`.
+    B : (d, d) symmetric positive definite, of the same kinds; None is the identity.
+    k : number of pairs, 1 ≤ k ≤ d.
+    method : None lets genelin choose; or `GenELin`, `GenELinK`, `Dense` with their settings.
+    tol : stop when ‖A w − θ B w‖ in the B⁻¹-norm is at most tol·|θ₁| for every pair.
+    which : "LM" (largest magnitude), "LA" (largest) or "SA" (smallest algebraic value).
+    rng : seed or generator of the random start; the same seed gives the same answer.
+    callback : called as callback(record, W) after every outer iteration, of which `Dense` has none;
+        a true answer stops.
+    checkpoint : a folder, or a `genelin.io.Checkpoint`: the state of the run is kept there, after
+        outer iterations and their callbacks, at the end, and when an exception or Ctrl-C ends it.
+    resume : continue the run whose state is there, with its trace and cost; a finished one gives
+        its answer at once. Data and settings must be the same (limits such as max_iter, the seed
+        and the callback may differ).
+
+    Returns
+    -------
+    EigenSolution
+        values, vectors, residuals, sin_theta_bound, status, converged, cost, trace.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the tolerance was not reached; `status` says why and what to do.
+    CheckpointWarning
+        If a state could not be written (the run goes on), or there was none to resume.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genelin import top_k
+    >>> A = np.array([[2.0, 1.0], [1.0, 2.0]])
+    >>> B = np.array([[2.0, 0.0], [0.0, 1.0]])
+    >>> top_k(A, B, k=1).values.round(6).tolist()
+    [2.366025]
+    """
+    kept = _checkpoint(checkpoint, resume)
+    problem = Pencil(A, B, which)
+    k = check_index("k", k, 1, problem.d, f"the size of A, {problem.d}")
+    tol = check_number("tol", tol, above=0, below=1)
+    _check_callback(callback)
+    rng = generator(rng)
+    problem, units = in_units(problem, rng)
+    check_pencil(problem, rng)
+    problem, method, route = _settled(units.method(method), problem, k)
+    run = _Run(problem, method, k, tol, rng, units.told(callback))
+    solution: EigenSolution = units.back(run.solution(kept, resume))
+    _warn_if_unconverged(solution, tol)
+    return _described(solution, route)
+
+
+def top_k_cca(
+    X: Any,
+    Y: Any,
+    k: int = 1,
+    *,
+    reg: Any = 0.0,
+    shrinkage: Any = None,
+    center: bool = True,
+    scale: bool = False,
+    form: bool | None = None,
+    method: Any = None,
+    tol: float = 1e-6,
+    rng: Rng = 0,
+    callback: Callback | None = None,
+    checkpoint: Any = None,
+    resume: bool = False,
+) -> CCASolution:
+    """Top-k canonical correlations between the columns of X and of Y.
+
+    Parameters
+    ----------
+    X, Y : (n, d₁) and (n, d₂), dense or scipy.sparse, with the same rows. Sparse data are never
+        made dense.
+    k : number of pairs, 1 ≤ k ≤ min(d₁, d₂).
+    reg : ridge on the covariances (which are divided by n), one for both or a pair.
+    shrinkage : instead of reg: (1 − s)·S + s·tr(S)/d·I, one for both or a pair.
+    center, scale : subtract column means, divide columns by their standard deviations.
+    form : True forms the covariances once, False reads the data for every product; None decides
+        by their size.
+    method : None lets genelin choose; or `CCALin`, `Dense` with their settings, or a rival of
+        `genelin.baselines`.
+    tol : stop when the residual of every pair, in the B⁻¹-norm, is at most tol·σ₁.
+    rng : seed or generator of the random start; the same seed gives the same answer.
+    callback : called as callback(record, W) after every outer iteration, of which `Dense` has none;
+        a true answer stops.
+    checkpoint : a folder, or a `genelin.io.Checkpoint`: the state of the run is kept there, after
+        outer iterations and their callbacks, at the end, and when an exception or Ctrl-C ends it.
+    resume : continue the run whose state is there, with its trace and cost; a finished one gives
+        its answer at once. Data and settings must be the same (limits such as max_iter, the seed
+        and the callback may differ).
+
+    Returns
+    -------
+    CCASolution
+        correlations, x_weights, y_weights, score_correlations, residuals, sin_theta_bound,
+        status, converged, cost, trace.
+
+    Warns
+    -----
+    RankDeficiencyWarning
+        If reg = 0 and the columns of X or Y are dependent: the answer is on their range.
+    ConvergenceWarning
+        If the tolerance was not reached; `status` says why and what to do.
+    CheckpointWarning
+        If a state could not be written (the run goes on), or there was none to resume.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_linnerud
+    >>> from genelin import top_k_cca
+    >>> X, Y = load_linnerud(return_X_y=True)
+    >>> top_k_cca(X, Y, k=3).correlations.round(6).tolist()
+    [0.795608, 0.200556, 0.07257]
+    """
+    kept = _checkpoint(checkpoint, resume)
+    problem = TwoView(X, Y, reg, center, scale, shrinkage, form)
+    most = min(problem.splits)
+    k = check_index("k", k, 1, most, f"the smaller number of columns, {most}")
+    tol = check_number("tol", tol, above=0, below=1)
+    _check_callback(callback)
+    rng = generator(rng)
+    problem, method, route = _settled(method, problem, k)
+    for deficiency in problem.deficiencies:
+        if deficiency.rank is not None and k > deficiency.rank:
+            raise ValueError(
+                f"k={k} is more than the numerical rank {deficiency.rank} of {deficiency.name}: "
+                "ask for fewer pairs, or set reg > 0"
+            )
+        warnings.warn(deficiency.message, RankDeficiencyWarning, stacklevel=2)
+    run = _Run(problem, method, k, tol, rng, callback)
+    solution: CCASolution = run.solution(kept, resume)
+    _warn_if_unconverged(solution, tol)
+    return _described(solution, route)
+
+
+def plan_top_k(
+    A: Any, B: Any = None, k: int = 1, *, which: Which = "LM", tol: float = 1e-8
+) -> Plan:
+    """What `top_k(A, B, k)` would do, at what cost, and what else could be done.
+
+    Parameters
+    ----------
+    A, B, k, which, tol : as for `top_k`.
+
+    Returns
+    -------
+    Plan
+        routes with predicted seconds, passes and memory, the chosen one first; print it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genelin import plan_top_k
+    >>> plan = plan_top_k(np.diag(np.arange(1.0, 101.0)), k=3)
+    >>> plan.chosen.name, plan.chosen.passes
+    ('dense', 1.0)
+    """
+    problem = Pencil(A, B, which)
+    k = check_index("k", k, 1, problem.d, f"the size of A, {problem.d}")
+    tol = check_number("tol", tol, above=0, below=1)
+    return surveyed(problem, k, tol)
+
+
+def plan_cca(
+    X: Any,
+    Y: Any,
+    k: int = 1,
+    *,
+    reg: Any = 0.0,
+    shrinkage: Any = None,
+    center: bool = True,
+    scale: bool = False,
+    form: bool | None = None,
+    tol: float = 1e-6,
+    cluster: ClusterSpec | None = None,
+) -> Plan:
+    """What `top_k_cca(X, Y, k)` would do, at what cost, and what else could be done.
+
+    Speeds are measured on this machine (about a second, once in a process). Where the route is
+    iterative, two columns are solved for to see how well conditioned the covariances are, and the
+    iteration is begun unless it would be long: that takes up to a third of the time of a short one.
+
+    Parameters
+    ----------
+    X, Y, k, reg, shrinkage, center, scale, form, tol : as for `top_k_cca`; data that do not exist
+        yet are described by a `DataSpec` each.
+    cluster : plan for these workers instead of this machine: the data are taken to be in their
+        memory already, and their cores to be as fast as those here.
+
+    Returns
+    -------
+    Plan
+        routes with predicted seconds, passes and memory, the chosen one first; on a cluster also
+        the memory of the client and the bytes on the wire. Print it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genelin import plan_cca
+    >>> rng = np.random.default_rng(0)
+    >>> plan = plan_cca(rng.random((500, 20)), rng.random((500, 30)), k=2)
+    >>> print(str(plan).splitlines()[0])
+    plan for 2 canonical pairs of X (500 × 20) and Y (500 × 30)
+    >>> plan.chosen.name, plan.chosen.method
+    ('dense', Dense())
+
+    >>> from genelin import ClusterSpec, DataSpec
+    >>> X, Y = DataSpec(10**9, 10**6, nonzeros=100), DataSpec(10**9, 10**6, nonzeros=100)
+    >>> plan = plan_cca(X, Y, k=100, cluster=ClusterSpec(64, 16, 64e9, 1.25e9))
+    >>> plan.chosen.name, plan.chosen.traffic > 1e12
+    ('data as operator', True)
+    """
+    if cluster is not None and not isinstance(cluster, ClusterSpec):
+        raise TypeError(f"cluster={cluster!r} must be a ClusterSpec, or None for this machine")
+    imagined = isinstance(X, DataSpec) or isinstance(Y, DataSpec)
+    if imagined:
+        X, Y = described(X, Y)
+    problem = TwoView(X, Y, reg, center, scale, shrinkage, form)
+    most = min(problem.splits)
+    k = check_index("k", k, 1, most, f"the smaller number of columns, {most}")
+    tol = check_number("tol", tol, above=0, below=1)
+    if cluster is None:
+        return planned(problem, k, measured()) if imagined else surveyed(problem, k, tol)
+    steps = None if imagined else trial_steps(problem)
+    return planned_on(cluster, problem, k, measured(), STEPS if steps is None else steps)
+
+
+def _settled(method: Any, problem: Any, k: int) -> tuple[Any, Any, Route | None]:
+    """The problem as it is to be solved, the method, and the route if genelin chose one."""
+    if method is None:
+        route = best_route(problem, k)
+        return route.problem, route.method, route
+    if isinstance(method, type) or not callable(method):
+        raise TypeError(
+            f"method={method!r} is not an eigen method: pass None, GenELinK(), CCALin() or Dense()"
+        )
+    refuse_other_problems(method, problem)
+    return problem, method, None
+
+
+def _described(solution: Solution, route: Route | None) -> Solution:
+    """The solution with what is to be said of its route, and with the cost of choosing it."""
+    if route is None:
+        return solution
+    cost = replace(solution.cost, passes=solution.cost.passes + route.trial)
+    return replace(solution, route=f"{route.name}: {route.reason}", cost=cost)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A method on its problem, with a journal where one is wanted."""
+
+    problem: Any
+    method: Any
+    k: int
+    tol: float
+    rng: np.random.Generator
+    callback: Callback | None
+
+    def solution(self, checkpoint: Checkpoint | None, resume: bool) -> Any:
+        """Solve, or go on with what a checkpoint holds."""
+        with our_work():
+            return self._solution(checkpoint, resume)
+
+    def _solution(self, checkpoint: Checkpoint | None, resume: bool) -> Any:
+        given = (self.problem, self.k, self.tol, self.rng, self.callback)
+        if checkpoint is None:
+            return checked_solution(self.method(*given), "method")
+        about = fingerprint(self.problem, self.k, self.tol, self.method)
+        journal = FileJournal(checkpoint, about, self.rng, resume)
+        if journal.solution is not None:
+            journal.restore_random()
+            refuse_wrong_answer(self.problem, journal.solution, checkpoint.path)
+            return journal.solution
+        able = "journal" in signature(self.method).parameters
+        with journal:
+            kept = {"journal": journal} if able else {}
+            solution = checked_solution(self.method(*given, **kept), "method")
+            journal.finish(solution)
+        return solution
+
+
+def _checkpoint(checkpoint: Any, resume: Any) -> Checkpoint | None:
+    check_flag("resume", resume)
+    if checkpoint is None and resume:
+        raise ValueError("resume=True needs checkpoint=, the folder with the state to resume")
+    return None if checkpoint is None else Checkpoint.of(checkpoint)
+
+
+def _check_callback(callback: Any) -> None:
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback={callback!r} must be a function of (record, W), or None")
+
+
+def _warn_if_unconverged(solution: Any, tol: float) -> None:
+    if not solution.converged:
+        warnings.warn(
+            f"{solution.status} (largest residual {solution.residuals.max():.1e} in the B⁻¹-norm, "
+            f"tol={tol:g}, after {len(solution.trace)} outer iterations)",
+            ConvergenceWarning,
+            stacklevel=3,
+        )

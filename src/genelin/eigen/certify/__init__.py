@@ -1,0 +1,1 @@
+"""Residual checks, gaps, inertia, angle bounds."""

@@ -1,0 +1,1 @@
+"""Methods beyond the paper: one file each."""

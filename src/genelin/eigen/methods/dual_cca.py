@@ -1,0 +1,189 @@
+"""Two views with fewer rows than columns: products between rows instead of columns."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from genelin.eigen.methods.davidson import Davidson
+from genelin.eigen.methods.dense import Dense, decomposed, top_singular
+from genelin.eigen.paper.outer_loop import Callback, Meter
+from genelin.eigen.subspace.whitening import whitened_by
+from genelin.io.checkpoint_files import UNKEPT, Journal
+from genelin.linalg import column_norms
+from genelin.linalg.column_products import EPS, Block, Vector
+from genelin.operators import Gram
+from genelin.operators.row_gram import RowSpace
+from genelin.problems import SMALL, TwoView, refuse_other_problems
+from genelin.results import CCASolution
+from genelin.system.threads import blas_for
+
+__all__ = ["FewRows"]
+
+
+@dataclass(frozen=True)
+class FewRows:
+    """The SVD of whitened scores, (XT_x)ᵀ(YT_y)/n with T_xᵀS_xT_x = I and T_yᵀS_yT_y = I.
+
+    Weights of a view with more columns than rows lie in the span of its rows, whatever the ridge:
+    it has an orthonormal basis Q = ZᵀU w^{-½} from ZZᵀ = U diag(w) Uᵀ, Z the rows over √n, and
+    QᵀS_xQ is diagonal. A view with fewer columns than rows is whitened as `Dense` does it. Costs
+    O(n²d + n³), and n² numbers of memory. Should the rows span less than k dimensions, or their
+    products lose what matters beside a ridge (columns of very different sizes) or to the
+    tolerance, `Dense` or `Davidson` takes over.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genelin import FewRows, top_k_cca
+    >>> rng = np.random.default_rng(0)
+    >>> X, Y = rng.standard_normal((20, 500)), rng.standard_normal((20, 300))
+    >>> few, many = (top_k_cca(X, Y, k=2, reg=1.0, method=m) for m in (FewRows(), None))
+    >>> np.allclose(few.correlations, many.correlations)
+    True
+    """
+
+    solves: ClassVar = TwoView
+
+    def __call__(
+        self,
+        problem: TwoView,
+        k: int,
+        tol: float = 1e-6,
+        rng: np.random.Generator | int | None = 0,
+        callback: Callback | None = None,
+        journal: Journal = UNKEPT,
+    ) -> CCASolution:
+        """Solve `problem` for k canonical pairs; there is nothing to call back."""
+        refuse_other_problems(self, problem)
+        if not (problem.X.at_hand and problem.Y.at_hand):
+            raise ValueError("FewRows needs X and Y in memory: use method=None or Davidson()")
+        meter = Meter(problem.data_size)
+        x, y = (_view(gram) for gram in (problem.S_x, problem.S_y))
+        further = Dense() if max(problem.splits) <= SMALL else Davidson()
+        if k > min(x.scores.shape[1], y.scores.shape[1]) or max(x.blur, y.blur) > tol:
+            return further(problem, k, tol, rng, callback)
+        counter = meter.counter
+        counter.passes += 3.0  # products or covariances, weights, scores
+        counter.flops += x.flops + y.flops + 2.0 * x.scores.size * y.scores.shape[1]
+        with blas_for(problem.X.n):
+            P, sigma, Q = top_singular(x.scores.T @ y.scores, k, counter)
+        left, right, top = x.lift(P[:, :k]), y.lift(Q[:, :k]), sigma[:k]
+        rests = x.rest(left, right, top), y.rest(right, left, top)
+        found = decomposed(problem, (sigma, left.weights, right.weights), rests, tol, meter)
+        return found if found.converged else further(problem, k, tol, rng, callback)
+
+
+def _view(gram: Gram) -> _View:
+    return (_ByRows if gram.shape[0] > gram.rows.n else _ByColumns)(gram)
+
+
+class _Lifted(NamedTuple):
+    """Weights of the columns of a view, and what follows from them.
+
+    Attributes
+    ----------
+    weights : (d, k) W.
+    scores : ZW, from the data once more.
+    coordinates : TᵀW for the whitening T.
+    doubt : what rounding may have added to W outside the span of the rows, by columns.
+    """
+
+    weights: Block
+    scores: Block
+    coordinates: Block
+    doubt: Vector
+
+
+class _View(ABC):
+    """A view through T, TᵀST = I, of its covariance S = weight·ZᵀZ + reg·I, Z the rows over √n.
+
+    Attributes
+    ----------
+    scores : (n, r) ZT.
+    flops : what that took.
+    blur : error of TᵀST = I by rounding in the products that T comes from.
+    lost : the norm in S⁻¹ of Zᵀu, for unit vectors u of scores that T leaves out.
+    """
+
+    scores: Block
+    flops: float
+    blur: float = 0.0
+    lost: float = 0.0
+
+    def __init__(self, gram: Gram) -> None:
+        self._space, self._weight, self._reg = RowSpace(gram), gram.weight, gram.reg
+
+    @abstractmethod
+    def lift(self, P: Block) -> _Lifted:
+        """Weights TP of the columns."""
+
+    def rest(self, own: _Lifted, other: _Lifted, sigma: Vector) -> Vector:
+        """The norm in S⁻¹ of Zᵀ(other scores) − σSW: its part in the range of T, and the rest."""
+        apart = other.scores - own.scores * (self._weight * sigma)
+        inner = self.scores.T @ apart - own.coordinates * (self._reg * sigma)
+        outer = sigma * self._reg**0.5 * own.doubt + self.lost * self._left_out(apart)
+        return np.asarray(np.hypot(column_norms(inner), outer))
+
+    def _left_out(self, scores: Block) -> Vector:
+        """Lengths of scores outside those that T has."""
+        return np.zeros(scores.shape[1])
+
+
+class _ByRows(_View):
+    """T = ZᵀU(w·w̃)^{-½} for ZZᵀ = U diag(w) Uᵀ and w̃ = weight·w + reg; S is reg·I elsewhere."""
+
+    def __init__(self, gram: Gram) -> None:
+        super().__init__(gram)
+        n = gram.rows.n
+        products = self._space.products()
+        with blas_for(n):
+            w, U = np.linalg.eigh(products)
+        noise = n * EPS * max(w[-1], 0.0)
+        kept = w > noise
+        dropped = column_norms(self._space.transposed_times(U[:, ~kept])) ** 2
+        w, self._U, self._dropped = w[kept], U[:, kept], U[:, ~kept]
+        whole = gram.weight * w + gram.reg
+        if gram.reg > 0:
+            self.lost = float(np.sqrt(dropped / (dropped + gram.reg)).max(initial=0.0))
+            self.blur = max(float(noise / whole.min(initial=np.inf)), self.lost)
+        self._size = float(np.sqrt(w.sum()))
+        self._roots = (np.sqrt(w) * np.sqrt(whole))[:, None]
+        self.scores = self._U * np.sqrt(w / whole)
+        self.flops = 2.0 * n * gram.rows.stored + 10.0 * n**3
+
+    def _left_out(self, scores: Block) -> Vector:
+        return column_norms(self._dropped.T @ scores)
+
+    def lift(self, P: Block) -> _Lifted:
+        """Weights TP = ZᵀC of the columns; sums over n rows are off by n·eps·‖Z‖·‖c‖ at most.
+
+        They are made orthonormal in S once more: products tell small w only to n·eps·w₁.
+        """
+        C = self._U @ (P / self._roots)
+        W = self._space.transposed_times(C)
+        scores = self._space.times(W)
+        gram = self._weight * scores.T @ scores + self._reg * W.T @ W
+        squares, R = np.linalg.eigh(gram)
+        turn = (R / np.sqrt(np.maximum(squares, EPS))) @ R.T
+        C, W, scores = C @ turn, W @ turn, scores @ turn
+        doubt = len(C) * EPS * self._size * column_norms(C)
+        return _Lifted(W, scores, self.scores.T @ C, doubt)
+
+
+class _ByColumns(_View):
+    """T from the covariance of a view with fewer columns than rows."""
+
+    def __init__(self, gram: Gram) -> None:
+        super().__init__(gram)
+        self._T = whitened_by(gram.formed().entries().dense())
+        self.scores = self._space.times(self._T)
+        self.flops = 4.0 * gram.rows.stored * gram.shape[0] + gram.shape[0] ** 3
+
+    def lift(self, P: Block) -> _Lifted:
+        """Weights TP of the columns."""
+        W = self._T @ P
+        return _Lifted(W, self._space.times(W), self._T.T @ W, np.zeros(P.shape[1]))

@@ -1,0 +1,215 @@
+"""An end of the spectrum where values crowd, by factors of A − σB from just beyond it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from genelin.validation import check_number, generator, settle
+from genelin.eigen.subspace.ritz_basis import start_block
+from genelin.eigen.subspace.multiplicity import Round, all_copies, converged, kept_of
+from genelin.eigen.methods.davidson import Davidson
+from genelin.eigen.paper.outer_loop import Callback, Meter
+from genelin.eigen.subspace.krylov_space import KrylovSpace
+from genelin.eigen.subspace.search_spaces import Basis
+from genelin.eigen.subspace.spectrum_probe import beyond_the_end
+from genelin.io.checkpoint_files import UNKEPT, Journal
+from genelin.linalg import SparseFactor, sparse_factor
+from genelin.linalg.column_products import Block, Vector
+from genelin.operators import Operator
+from genelin.problems import Pencil, refuse_other_problems
+from genelin.results import EigenSolution, Status
+from genelin.system.buffer_pool import memory_used_again
+from genelin.system.threads import one_blas_thread
+
+__all__ = ["GUARDS", "ShiftInvert", "one_sided", "sparse_core"]
+
+GUARDS = 2  # pairs behind the k-th that are asked for, to see the gap
+PROBES, DEPTH = 4, 3  # random columns that look for what was missed, and steps that they take
+COLUMNS, SPARE = 4, 40  # of a block of Lanczos, and of its space beyond two for every pair
+STEPS = 400  # of Lanczos, at most
+NEAR = 0.03  # of the accuracy: what blocks may have in common
+FINER, FINEST = 0.1, 1e-14  # accuracy of 1/(λ − σ) against that of λ, and what is tried at last
+Step = Callable[[Block], Block]
+CHECKS = 2  # iterations of `Davidson` on what was found
+
+
+@dataclass(frozen=True)
+class ShiftInvert:
+    """Lanczos on (A − σB)⁻¹B: the smallest values (or, of −A, the largest) from factors of A − σB.
+
+    For sparse A and B with cheap factors, and an end of the spectrum at which values are close
+    together by the measure of all of it, such as the low modes of a mesh or of a graph: 1/(λ − σ)
+    spreads them out. `Davidson` checks what was found, beside random columns that look for what
+    was missed, and does the whole work where no σ beyond the end is known.
+
+    Parameters
+    ----------
+    shift : σ, below all eigenvalues for which="SA", above for "LA". None: just beyond zero, if A
+        is semidefinite; else what the rows of A say (Gershgorin), if B is diagonal.
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> from genelin import ShiftInvert, top_k
+    >>> K = sparse.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(3000, 3000)).tocsr()
+    >>> solution = top_k(K, k=2, which="SA", method=ShiftInvert())
+    >>> [f"{value:.4e}" for value in solution.values]
+    ['1.0959e-06', '4.3836e-06']
+    """
+
+    solves: ClassVar = Pencil
+
+    shift: float | None = None
+
+    def __post_init__(self) -> None:
+        settle(self, check_number, "shift", optional=True, otherwise=", or None")
+
+    def __call__(
+        self,
+        problem: Pencil,
+        k: int,
+        tol: float = 1e-8,
+        rng: np.random.Generator | int | None = 0,
+        callback: Callback | None = None,
+        journal: Journal = UNKEPT,
+    ) -> EigenSolution:
+        """Solve `problem` for k pairs; the callback sees what `Davidson` makes of them."""
+        refuse_other_problems(self, problem)
+        rng, meter = generator(rng), Meter(problem.data_size)
+
+        def run(method: Davidson) -> EigenSolution:
+            found = method(problem, k, tol, rng, callback, journal)
+            meter.carry(replace(found.cost, seconds=0.0))  # this clock has gone on
+            return replace(found, cost=meter.cost())
+
+        start, matrices = None, one_sided(problem)
+        many = journal.begun or 2 * _room(k + GUARDS) > problem.d
+        with memory_used_again(), one_blas_thread():
+            factor = None if many else self._factor(problem, *matrices, meter)
+        if factor is not None:
+            for accuracy in (tol * FINER, FINEST):
+                with memory_used_again(), one_blas_thread():
+                    start = _found(meter, problem, factor, k + GUARDS, accuracy, rng)
+                found = run(Davidson(start=start, max_iter=CHECKS))
+                if found.converged or found.status is Status.STOPPED:
+                    return found
+        return run(Davidson(start=start))
+
+    def _factor(self, problem: Pencil, A: Any, B: Any, meter: Meter) -> SparseFactor | None:
+        """That of A − σB, positive definite; None where no such σ is known."""
+        given = self.shift
+        if given is not None:
+            shifts = [given if problem.which == "SA" else -given]
+        else:
+            shifts = beyond_the_end(A, B)
+        for sigma in shifts:
+            factor = sparse_factor(A - sigma * B)
+            if factor.L is not None:
+                meter.counter.flops += float(factor.L.nnz) ** 2 / problem.d
+                return factor
+            if given is not None:
+                raise ValueError(
+                    f"shift={given:g} is not beyond the end of the spectrum: "
+                    f"{factor.negative or 'some'} of the eigenvalues lie there or beyond. Choose "
+                    "it farther out, or None"
+                )
+        return None
+
+
+def _room(count: int) -> int:
+    """Columns of the space that so many pairs are found in."""
+    return 2 * count + SPARE
+
+
+def _found(
+    meter: Meter, problem: Pencil, factor: SparseFactor, count: int, accuracy: float, rng: Any
+) -> Block:
+    """The vectors of so many pairs, and of what random columns see beside them."""
+    pencil, counter = meter.metered(problem), meter.counter
+
+    def half(V: Block) -> Block:
+        """TᵀBV for TTᵀ = (A − σB)⁻¹, which comes with a solve by T."""
+        counter.flops += 4.0 * factor.L.nnz * V.shape[1]
+        return factor.whitened(pencil.B @ V)
+
+    def inverted(V: Block) -> Block:
+        """TᵀBT V, whose values are 1/(λ − σ)."""
+        return half(factor.lifted(V))
+
+    def step(V: Block) -> Block:
+        """(A − σB)⁻¹B V."""
+        return factor.lifted(half(V))
+
+    U = _leading(inverted, problem.d, count, accuracy, rng)
+    W = step(factor.lifted(U))  # one more step takes rounding out of them
+    return _probed(pencil, W, step, rng)
+
+
+def _leading(product: Step, d: int, count: int, accuracy: float, rng: Any) -> Block:
+    """Vectors of the largest values of a positive definite matrix, by block Lanczos.
+
+    Their residuals are small against their own values, which may be far from each other, unless
+    that takes too long.
+    """
+
+    def random(columns: int) -> Block:
+        block: Block = rng.standard_normal((d, columns))
+        return block
+
+    def done(theta: Vector, residuals: Vector) -> int:
+        good = len(theta) > count and np.all(residuals[:count] <= accuracy * theta[:count])
+        return count if good else 0
+
+    def limit(theta: Vector) -> float:
+        return NEAR * accuracy * float(theta[:count][-1] / theta[0])
+
+    space = KrylovSpace(product, d, _room(count), NEAR * accuracy)
+    space.begin(random(COLUMNS))
+    found = converged(space, random, "LA", done, limit, kept_of(count, space.most), STEPS)
+    if found is None:
+        U = space.ritz("LA")[1]
+        return space.vectors(U[:, :count])
+    search = Round(product, random, "LA", count - 1, 0.0, accuracy, NEAR, 0.0, STEPS)
+    complete = all_copies(search, found, COLUMNS, count)
+    return found.V if complete is None else complete.V
+
+
+def _probed(pencil: Pencil, W: Block, step: Step, rng: Any) -> Block:
+    """W, and what some steps of a few random columns see beside it.
+
+    A single column sees one vector of several with the same value, but for rounding.
+    """
+    basis = Basis(pencil.B, W.shape[1] + PROBES * DEPTH)
+    basis.add(W)
+    Z = start_block(pencil, PROBES, rng)
+    for _ in range(DEPTH):
+        Z = step(basis.add(Z))
+    return basis.Q
+
+
+def one_sided(problem: Pencil) -> tuple[Any, Any]:
+    """A and B whose smallest values are wanted, as sparse matrices."""
+    A, B = (sparse_core(operator) for operator in problem.operators)
+    if A is None or B is None:
+        raise ValueError(
+            "ShiftInvert needs A and B as sparse matrices: use method=None or Davidson()"
+        )
+    if problem.which == "LM":
+        raise ValueError(
+            'ShiftInvert finds one end of the spectrum: ask for which="SA" or "LA", or use '
+            "method=None"
+        )
+    return (A if problem.which == "SA" else -A), B
+
+
+def sparse_core(operator: Operator) -> Any:
+    """The entries of an operator if they are those of a sparse matrix and nothing else."""
+    entries = operator.entries()
+    if entries is None or entries.minus is not None or not sparse.issparse(entries.core):
+        return None
+    return entries.core

@@ -1,0 +1,1 @@
+"""The algorithms of the paper, as it prints them, and its theory."""

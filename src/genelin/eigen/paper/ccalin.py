@@ -1,0 +1,196 @@
+"""CCALin (Algorithm 3): canonical correlations through the top-2k space of the block pair."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from scipy.linalg import svd
+
+from genelin.validation import check_choice, generator
+from genelin.eigen.subspace.ritz_basis import Products, RitzBasis, start_block, within_range
+from genelin.eigen.paper.genelink import fix_signs
+from genelin.eigen.paper.outer_loop import Callback, Iteration, Meter, Outcome, run
+from genelin.errors import too_many_pairs
+from genelin.io.checkpoint_files import UNKEPT, Journal
+from genelin.linalg import column_dots, orthonormalise
+from genelin.linalg.column_products import Block, Vector
+from genelin.operators import Operator
+from genelin.problems import Pencil, TwoView, refuse_other_problems
+from genelin.results import CCASolution, Status, Trace
+
+__all__ = ["CCALin", "canonical_solution", "halves", "mirrored"]
+
+
+@dataclass(frozen=True)
+class CCALin(Iteration):
+    """CCA by GenELinK on A = [0, S_xy; S_yx, 0], B = diag(S_x, S_y) (Algorithm 3).
+
+    The systems in S_x and S_y are solved separately, so a view's scale does not matter.
+
+    Parameters
+    ----------
+    solver, reduction, iterations, max_iter, locally_optimal, batch : see `Iteration`.
+    projection : "ritz" takes the best k pairs that the halves of the 2k-dimensional space hold;
+        "random" is the paper's Gaussian projection to k dimensions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genelin import CCALin, solvers, top_k_cca
+    >>> rng = np.random.default_rng(0)
+    >>> Z = rng.standard_normal((300, 2))
+    >>> X = np.hstack([Z, rng.standard_normal((300, 3))])
+    >>> Y = np.hstack([Z[:, :1], rng.standard_normal((300, 3))])
+    >>> pairs = top_k_cca(X, Y, k=1, method=CCALin(solver=solvers.AGD()))
+    >>> pairs.correlations.round(6).tolist()
+    [1.0]
+    """
+
+    solves: ClassVar = TwoView
+
+    projection: Literal["ritz", "random"] = "ritz"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("projection", self.projection, "ritz", "random")
+
+    def __call__(
+        self,
+        problem: TwoView,
+        k: int,
+        tol: float = 1e-6,
+        rng: np.random.Generator | int | None = 0,
+        callback: Callback | None = None,
+        journal: Journal = UNKEPT,
+    ) -> CCASolution:
+        """Solve `problem` for k canonical pairs."""
+        refuse_other_problems(self, problem)
+        rng = generator(rng)
+        meter = Meter(problem.data_size, problem.setup)
+        pencil = meter.metered(problem.pencil)
+        start = start_block(pencil, self.columns(2 * k, pencil.d), rng)
+        if problem.semidefinite and not journal.begun:
+            start = within_range(pencil, start)
+        goal = self._block_tol(tol, k)
+        outcome = run(pencil, start, 2 * k, self, goal, meter, rng, callback, journal=journal)
+        Wx, Wy = np.split(outcome.basis.W, [pencil.B.diagonal_blocks[0].shape[0]])
+        if self.projection == "random":
+            U = rng.standard_normal((Wx.shape[1], k))
+            Wx, Wy = Wx @ U, Wy @ U
+        pairs = _canonical_pairs(pencil, Wx, Wy, k)
+        if len(pairs[0]) < k:
+            raise too_many_pairs(k, len(pairs[0]))
+        return self._conclude(problem, pencil, pairs, outcome, tol, meter, rng)
+
+    def _block_tol(self, tol: float, k: int) -> float:
+        """Tolerance for the 2k-space: a random projection may lose k²/ζ² (Lemma 14, ζ = 0.1)."""
+        return tol if self.projection == "ritz" else max(0.01 * tol / k**2, 1e-13)
+
+    def _conclude(
+        self,
+        problem: TwoView,
+        pencil: Pencil,
+        pairs: tuple[Vector, Block, Block],
+        outcome: Outcome,
+        tol: float,
+        meter: Meter,
+        rng: np.random.Generator,
+    ) -> CCASolution:
+        """Residuals, angle and status of the pairs themselves, not of the 2k-space."""
+        sigma, Phi, Psi = pairs
+        both = _block_basis(pencil, sigma, Phi, Psi)
+        residuals = outcome.referee.residuals(both.head(len(sigma)))
+        twice = np.concatenate([residuals, residuals])
+        gap = outcome.referee.gap(both, twice, rng, seen=outcome.gap.vectors)
+        residuals = residuals + gap.hidden[: len(sigma)]
+        status = outcome.status
+        if residuals.max() <= tol * sigma[0]:
+            status = Status.NO_GAP if gap.none and not self.locally_optimal else Status.CONVERGED
+        elif status is Status.CONVERGED:
+            status = Status.STAGNATED
+        pairs = (sigma, *problem.lift(Phi, Psi))
+        return canonical_solution(problem, pairs, residuals, gap.sine, status, meter, outcome)
+
+
+def _canonical_pairs(pencil: Pencil, Wx: Block, Wy: Block, k: int) -> tuple[Vector, Block, Block]:
+    """Orthonormal bases of the halves, and the SVD of the cross-covariance between them.
+
+    Of the 2k columns of a half only k are independent in the end: GS drops the rest.
+    """
+    S_x, S_y = pencil.B.diagonal_blocks
+    Wx, Wy = _half(Wx, S_x, k), _half(Wy, S_y, k)
+    d1 = len(Wx)
+    AW = pencil.A @ np.vstack([np.zeros((d1, Wy.shape[1])), Wy])
+    left, sigma, right = svd(Wx.T @ AW[:d1], full_matrices=False)
+    return sigma[:k], Wx @ left[:, :k], Wy @ right[:k].T
+
+
+def _half(W: Block, S: Operator, k: int) -> Block:
+    """An S-orthonormal basis of a half, of k columns at least."""
+    basis, _ = orthonormalise(W, S, drop=1e-10)
+    if basis.shape[1] < k:
+        basis, _ = orthonormalise(W, S)
+    if basis.shape[1] < k:
+        fresh, diagonal = np.random.default_rng(0).standard_normal((len(W), k)), S.diagonal()
+        if S.lambda_min_bound > 0 and diagonal is not None:
+            fresh /= np.sqrt(diagonal)[:, None]
+        else:  # what S itself makes of random columns lies in its range
+            fresh = S @ fresh
+            fresh /= np.maximum(np.abs(fresh).max(axis=0), 1e-300)
+        basis, _ = orthonormalise(basis, S, spare=fresh, columns=k)
+    return basis
+
+
+def _block_basis(pencil: Pencil, sigma: Vector, Phi: Block, Psi: Block) -> RitzBasis:
+    """(φ, ψ)/√2 and (−φ, ψ)/√2: Ritz vectors of the block pair with values σ and −σ."""
+    W = np.block([[Phi, -Phi], [Psi, Psi]]) / np.sqrt(2.0)
+    products = Products(W, pencil.A @ W, pencil.B @ W)
+    return RitzBasis(products, np.concatenate([sigma, -sigma]))
+
+
+def mirrored(pencil: Pencil, pairs: RitzBasis) -> RitzBasis:
+    """Pairs (φ; ψ)/√2 with values σ, followed by (−φ; ψ)/√2 with values −σ."""
+    flip = np.ones((pencil.d, 1))
+    flip[: pencil.B.diagonal_blocks[0].shape[0]] = -1.0
+    parts = pairs.products
+    image = Products(flip * parts.V, -flip * parts.AV, flip * parts.BV)
+    return RitzBasis(parts.beside(image), np.concatenate([pairs.theta, -pairs.theta]))
+
+
+def halves(pencil: Pencil, W: Block) -> tuple[Block, Block]:
+    """Weights φ and ψ from vectors (φ; ψ)/√2."""
+    Phi, Psi = np.split(np.sqrt(2.0) * W, [pencil.B.diagonal_blocks[0].shape[0]])
+    return Phi, Psi
+
+
+def canonical_solution(
+    problem: TwoView,
+    pairs: tuple[Vector, Block, Block],
+    residuals: Vector,
+    bound: float,
+    status: Status,
+    meter: Meter,
+    outcome: Outcome | None = None,
+    gap_certified: bool = False,
+) -> CCASolution:
+    """Signs, and the plain correlations of the scores: those of S, without the ridge."""
+    sigma, Phi, Psi = pairs
+    signed = fix_signs(Phi)
+    Psi = Psi * np.where(column_dots(signed, Phi) < 0, -1.0, 1.0)
+    x_var, y_var = problem.score_variances(Phi, Psi)
+    spread = np.sqrt(x_var * y_var)
+    scores = np.divide(sigma, spread, out=np.zeros_like(sigma), where=spread > 0)
+    return CCASolution(
+        residuals=residuals,
+        sin_theta_bound=bound,
+        status=status,
+        cost=meter.cost(),
+        trace=outcome.trace if outcome is not None else Trace(),
+        correlations=np.minimum(sigma, 1.0) if problem.weights == (1.0, 1.0) else sigma,
+        x_weights=signed,
+        y_weights=Psi,
+        score_correlations=np.minimum(scores, 1.0),
+        gap_certified=gap_certified,
+    )

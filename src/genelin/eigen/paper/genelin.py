@@ -1,0 +1,56 @@
+"""GenELin (Algorithm 1): the top generalized eigenvector through a linear solver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from genelin.eigen.paper.genelink import GenELinK
+from genelin.eigen.paper.outer_loop import Callback
+from genelin.io.checkpoint_files import UNKEPT, Journal
+from genelin.linalg.column_products import Block
+from genelin.problems import Pencil, refuse_other_problems
+from genelin.results import EigenSolution
+
+__all__ = ["GenELin"]
+
+
+@dataclass(frozen=True)
+class GenELin(GenELinK):
+    """w ← B⁻¹Aw / ‖B⁻¹Aw‖_B from the start βw, β = wᵀAw / wᵀBw (Algorithm 1).
+
+    It is GenELinK with k = 1 and a start from the unit sphere.
+
+    Parameters
+    ----------
+    solver, reduction, iterations, max_iter, locally_optimal, batch : see `Iteration`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genelin import GenELin, solvers, top_k
+    >>> A, B = np.diag([6.0, -8.0, 1.0]), np.diag([1.0, 2.0, 1.0])
+    >>> top_k(A, B, k=1, method=GenELin(solver=solvers.CG())).values.round(6).tolist()
+    [6.0]
+    """
+
+    def __call__(
+        self,
+        problem: Pencil,
+        k: int = 1,
+        tol: float = 1e-8,
+        rng: np.random.Generator | int | None = 0,
+        callback: Callback | None = None,
+        journal: Journal = UNKEPT,
+    ) -> EigenSolution:
+        """Solve `problem` for its top pair."""
+        refuse_other_problems(self, problem)
+        if k != 1:
+            raise ValueError(f"GenELin finds one eigenvector, got k={k}: use GenELinK for more")
+        return super().__call__(problem, k, tol, rng, callback, journal)
+
+    def _start(self, pencil: Pencil, k: int, rng: np.random.Generator) -> Block:
+        """w̃₀ from the unit sphere."""
+        w = super()._start(pencil, k, rng)
+        return w / np.linalg.norm(w)

@@ -1,0 +1,124 @@
+"""GenELinK (Algorithm 2): the top-k generalized eigenspace through a linear solver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from genelin.validation import generator
+from genelin.eigen.subspace.ritz_basis import start_block
+from genelin.eigen.paper.outer_loop import Callback, Iteration, Meter, Outcome, run
+from genelin.io.checkpoint_files import UNKEPT, Journal
+from genelin.linalg.column_products import Block, Vector
+from genelin.linalg.tall_skinny import by_rows
+from genelin.operators import Shifted
+from genelin.problems import Pencil, refuse_other_problems
+from genelin.results import EigenSolution, Status
+
+__all__ = ["GenELinK", "fix_signs"]
+
+
+@dataclass(frozen=True)
+class GenELinK(Iteration):
+    """W ← GS_B(B⁻¹AW), with B⁻¹ a warm-started black-box solve (Algorithm 2).
+
+    Once per outer iteration every one of the k systems is reduced by the factor δ from the start
+    WΓ, Γ = (WᵀBW)⁻¹WᵀAW. The basis is rotated to Ritz vectors, which leaves its span alone and
+    makes Γ diagonal. See `Iteration` for the parameters.
+
+    Parameters
+    ----------
+    solver, reduction, iterations, max_iter, locally_optimal, batch : see `Iteration`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from genelin import GenELinK, solvers, top_k
+    >>> A, B = np.diag([6.0, -8.0, 1.0]), np.diag([1.0, 2.0, 1.0])
+    >>> top_k(A, B, k=2, method=GenELinK(solver=solvers.AGD())).values.round(6).tolist()
+    [6.0, -4.0]
+    """
+
+    solves: ClassVar = Pencil
+
+    def __call__(
+        self,
+        problem: Pencil,
+        k: int,
+        tol: float = 1e-8,
+        rng: np.random.Generator | int | None = 0,
+        callback: Callback | None = None,
+        journal: Journal = UNKEPT,
+    ) -> EigenSolution:
+        """Solve `problem` for k pairs."""
+        refuse_other_problems(self, problem)
+        rng = generator(rng)
+        meter = Meter(problem.data_size)
+        pencil = meter.metered(problem)
+        start = self._start(pencil, self.columns(k, pencil.d), rng)
+        if pencil.which == "LM" or self.locally_optimal:
+            outcome = run(pencil, start, k, self, tol, meter, rng, callback, journal=journal)
+            values = outcome.basis.theta
+        else:
+            outcome, values = self._run_shifted(pencil, start, tol, meter, callback, rng, journal)
+        status = outcome.status
+        if status is Status.CONVERGED and outcome.gap.none and not self.locally_optimal:
+            status = Status.NO_GAP
+        return EigenSolution(
+            residuals=outcome.residuals,
+            sin_theta_bound=outcome.gap.sine,
+            status=status,
+            cost=meter.cost(),
+            trace=outcome.trace,
+            values=values,
+            vectors=fix_signs(outcome.basis.W),
+            gap_certified=outcome.gap.certified,
+        )
+
+    def _start(self, pencil: Pencil, k: int, rng: np.random.Generator) -> Block:
+        """W̃₀ with entries from N(0, 1)."""
+        return start_block(pencil, k, rng)
+
+    def _run_shifted(
+        self,
+        pencil: Pencil,
+        start: Block,
+        tol: float,
+        meter: Meter,
+        callback: Callback | None,
+        rng: np.random.Generator,
+        journal: Journal,
+    ) -> tuple[Outcome, Vector]:
+        """LA and SA: ±A + σB has the same vectors, and what is wanted on top in magnitude."""
+        sign = 1.0 if pencil.which == "LA" else -1.0
+        far = replace(pencil, which="SA" if sign > 0 else "LA")
+        settings = Iteration(self.solver, locally_optimal=True, max_iter=50)
+        end = run(far, start_block(pencil, 1, rng), 1, settings, 1e-2, Meter(0.0), rng)
+        theta, residual = float(end.basis.theta[0]), float(end.residuals[0])
+        margin = residual if np.isfinite(residual) else abs(theta)
+        shift = max(0.0, margin - sign * theta)  # the far end lies above −shift
+        shifted = replace(pencil, A=Shifted(pencil.A, pencil.B, shift, sign), which="LM")
+
+        def shown(theta: Vector) -> Vector:
+            return sign * (theta - shift)
+
+        k = start.shape[1]
+        outcome = run(shifted, start, k, self, tol, meter, rng, callback, shown, journal)
+        return outcome, shown(outcome.basis.theta)
+
+
+def fix_signs(W: Block) -> Block:
+    """Make the entry of largest magnitude positive in every column, the first of several."""
+    highest, lowest = W.max(axis=0), W.min(axis=0)
+    signs = np.where(highest >= -lowest, 1.0, -1.0)
+    for column in np.flatnonzero((highest == -lowest) & (highest > 0)):
+        signs[column] = np.sign(W[np.abs(W[:, column]).argmax(), column])
+    signed: Block = np.empty(W.shape)  # of its own, since it stays
+
+    def piece(rows: slice) -> None:
+        np.multiply(W[rows], signs, out=signed[rows])
+
+    by_rows(piece, len(W), W.size)
+    return signed

@@ -1,0 +1,366 @@
+"""The outer loop of the paper: orthogonal iteration on B⁻¹A, every B⁻¹ a warm-started solve."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from genelin.validation import check_count, check_flag, check_number, settle
+from genelin.eigen.subspace.ritz_basis import (
+    RitzBasis,
+    first_basis,
+    locally_optimal,
+    refreshed,
+    ritz_basis,
+    start_block,
+)
+from genelin.eigen.certify.residual_check import Gap, Referee
+from genelin.eigen.paper.row_subsampling import Subsets
+from genelin.io.checkpoint_files import UNKEPT, Journal, State, restore
+from genelin.linalg import column_dots, magnitudes, orthonormalise
+from genelin.linalg.column_products import Block, Vector
+from genelin.operators import Counter, Counting
+from genelin.problems import Pencil
+from genelin.results import Cost, LinearSolution, Record, Status, Trace
+from genelin.solvers import CG, LinearSolver, as_solver
+
+__all__ = ["Callback", "Iteration", "Meter", "Outcome", "guarded", "run"]
+
+Callback = Callable[[Record, Block], Any]
+PATIENCE = 50  # outer iterations without one per cent of progress
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """Settings shared by GenELin, GenELinK and CCALin.
+
+    Parameters
+    ----------
+    solver : a solver of `genelin.solvers`, or a function f(B, b, u0, delta) -> u1.
+    reduction : δ, the factor by which every solve reduces the squared B-norm error: a number, or
+        a function of the outer iteration such as `theory.TwoPhase`.
+    iterations : run exactly so many outer iterations, as in the paper; None stops on `tol`.
+    max_iter : most outer iterations when stopping on `tol`.
+    locally_optimal : keep the best of span[W, B⁻¹AW, last step] instead of B⁻¹AW alone, with a
+        few guard columns. Beyond the paper: faster, and λ and −λ are told apart.
+    batch : take outer iterations on fresh subsets of so many rows, which double when they no
+        longer help, until all rows are used (the remark in §4.1). None: all rows from the start.
+    """
+
+    solver: Any = CG()  # noqa: RUF009 - frozen
+    reduction: float | Callable[[int], float] = 1e-4
+    iterations: int | None = None
+    max_iter: int = 2000
+    locally_optimal: bool = False
+    batch: int | None = None
+
+    def __post_init__(self) -> None:
+        as_solver(self.solver)
+        if not callable(self.reduction):
+            otherwise = ", or be a function of iterations"
+            settle(self, check_number, "reduction", least=0, below=1, otherwise=otherwise)
+        settle(self, check_count, "max_iter")
+        settle(self, check_count, "iterations", "batch", optional=True)
+        settle(self, check_flag, "locally_optimal")
+
+    def columns(self, k: int, d: int) -> int:
+        """Columns to iterate for k wanted pairs: k, and guards in a locally optimal run."""
+        return min(k + max(2, k // 4), d) if self.locally_optimal else k
+
+    def dense_flops(self, d: int, k: int, inner: int) -> float:
+        """Work on (d, k) blocks in one outer iteration, by the rule of `Cost`."""
+        return (40.0 if self.locally_optimal else 14.0) * d * k**2 + 10.0 * d * k * inner
+
+    def delta(self, t: int) -> float:
+        """δ of outer iteration t, counted from 0."""
+        return self.reduction(t) if callable(self.reduction) else self.reduction
+
+
+class Meter:
+    """Wall time and counts of a run, from the moment it is made."""
+
+    def __init__(self, data_size: float, setup: tuple[float, float] = (0.0, 0.0)) -> None:
+        self._began = time.perf_counter()
+        self.counter = Counter(data_size, passes=setup[0], flops=setup[1])
+
+    def metered(self, pencil: Pencil) -> Pencil:
+        """The pencil with a meter on A and B."""
+        return replace(
+            pencil, A=Counting(pencil.A, self.counter), B=Counting(pencil.B, self.counter)
+        )
+
+    def cost(self) -> Cost:
+        """What was spent so far."""
+        counter = self.counter
+        seconds = time.perf_counter() - self._began
+        return Cost(counter.passes, counter.applications, counter.flops, seconds)
+
+    def carry(self, before: Cost) -> None:
+        """Count what an earlier run has spent on the same problem."""
+        self._began -= before.seconds
+        self.counter.passes += before.passes
+        self.counter.applications += before.applications
+        self.counter.flops += before.flops
+
+    def record(self, t: int, inner: int, residual: float, theta: Vector) -> Record:
+        """The record of outer iteration t."""
+        cost = self.cost()
+        return Record(
+            t, cost.seconds, cost.passes, cost.flops, cost.applications, inner, residual, theta
+        )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Where the loop ended: `status` is CONVERGED if the referee agrees, else why it ended."""
+
+    basis: RitzBasis
+    residuals: Vector
+    gap: Gap
+    status: Status
+    trace: Trace
+    referee: Referee
+
+
+def run(
+    pencil: Pencil,
+    start: Block,
+    k: int,
+    settings: Iteration,
+    tol: float,
+    meter: Meter,
+    rng: np.random.Generator,
+    callback: Callback | None = None,
+    shown: Callable[[Vector], Vector] = lambda theta: theta,
+    journal: Journal = UNKEPT,
+) -> Outcome:
+    """Iterate from `start`, or from where an earlier run was, until its first k pairs are good.
+
+    `pencil` is metered; `shown` undoes a shift of its eigenvalues.
+    """
+    solver, subsets = as_solver(settings.solver), Subsets(pencil, settings.batch, rng)
+    state = solver.init(pencil.B)
+    referee, monitor = Referee(pencil, solver, state), _Monitor(settings, tol)
+    start, trend, records = _recalled(journal, start, meter, monitor, subsets)
+    part = subsets.draw() if subsets.active else pencil
+    basis = first_basis(part, start, trend)
+    while True:
+        t = len(records)
+        part_state = state if part is pencil else solver.init(part.B)
+        basis, estimates, solution = _outer_step(part, basis, solver, part_state, settings, t)
+        inner, theta = solution.iterations, shown(basis.theta[:k])
+        meter.counter.flops += settings.dense_flops(pencil.d, basis.W.shape[1], inner)
+        relative = float(estimates[:k].max()) / _largest(theta)
+        records.append(meter.record(t + 1, inner, relative, guarded(theta)))
+        reason = monitor.spent(records[-1])
+        if part is pencil and reason is not Status.FIXED_ITERATIONS:
+            reason = monitor.verdict(pencil, records[-1], basis, solution.converged)
+        if callback is not None and callback(records[-1], guarded(basis.W[:, :k])):
+            reason = Status.STOPPED
+        subsets.heed(relative)
+        if reason is None:
+            arrays = basis.arrays if part is pencil else {"W": basis.W}
+            numbers = monitor.numbers | subsets.numbers
+            journal.keep(State(arrays, numbers, records, meter.cost()))
+            part, basis = _next_part(pencil, part, basis, subsets)
+            continue
+        part, basis = pencil, refreshed(pencil, basis)
+        pairs = basis.head(k)
+        residuals, top = referee.residuals(pairs), _largest(shown(pairs.theta))
+        good = bool(residuals.max() <= tol * top)
+        if not good and reason is Status.CONVERGED:
+            if monitor.overrules(residuals, top):
+                continue
+            reason = Status.SOLVER_FAILED
+        gap = referee.gap(pairs, residuals, rng)
+        if good and gap.missed and monitor.starts_over():
+            width = basis.W.shape[1]
+            basis = first_basis(pencil, np.hstack([gap.vectors, basis.W])).head(width)
+            continue
+        narrowly = reason is Status.CONVERGED and gap.narrowly(residuals, tol * top)
+        residuals = residuals + gap.hidden
+        if narrowly and monitor.overrules(residuals, top):
+            continue
+        status = _ending(good, residuals.max() <= tol * top, gap, reason)
+        return Outcome(pairs, residuals, gap, status, Trace(records), referee)
+
+
+def _ending(good: bool, surely: bool, gap: Gap, reason: Status) -> Status:
+    """How a run ends whose residuals are `good`, `surely` so with what rounding may hide."""
+    if not good:
+        return reason
+    if not surely:
+        return Status.STAGNATED
+    # Missed time and again: what comes next cannot be told from these pairs.
+    return Status.NO_GAP if gap.missed else Status.CONVERGED
+
+
+def _recalled(
+    journal: Journal, start: Block, meter: Meter, monitor: _Monitor, subsets: Subsets
+) -> tuple[Block, Block | None, list[Record]]:
+    """Where to begin, with which trend and records: at `start`, or where an earlier run was."""
+    left = journal.recall()
+    if left is None:
+        return start, None, []
+    with journal.resuming():
+        meter.carry(left.cost)
+        monitor.set(left.numbers)
+        subsets.set(left.numbers)
+        W, trend = left.arrays["W"], left.arrays.get("trend")
+        if W.shape != start.shape or (trend is not None and len(trend) != len(start)):
+            raise ValueError(f"a block of shape {W.shape}, expected {start.shape}")
+        return W, trend, list(left.trace)
+
+
+def _next_part(
+    pencil: Pencil, part: Pencil, basis: RitzBasis, subsets: Subsets
+) -> tuple[Pencil, RitzBasis]:
+    """Other rows for the next iteration, or all of them, and the basis in their terms."""
+    if part is pencil:
+        return part, basis
+    part = subsets.draw() if subsets.active else pencil
+    return part, first_basis(part, basis.W)
+
+
+def guarded(values: Block) -> Block:
+    """A view that a callback cannot write to."""
+    view = values.view()
+    view.flags.writeable = False
+    return view
+
+
+def _largest(theta: Vector) -> float:
+    """|θ₁|, and something above zero where A is zero."""
+    return max(float(np.abs(theta).max()), 1e-300)
+
+
+def _outer_step(
+    pencil: Pencil,
+    basis: RitzBasis,
+    solver: LinearSolver,
+    state: Any,
+    settings: Iteration,
+    t: int,
+) -> tuple[RitzBasis, Vector, LinearSolution]:
+    """W̃ ≈ B⁻¹AW from the start WΓ, then GS_B; with it, estimates of the residuals of W.
+
+    ‖Aw − θBw‖ in the B⁻¹-norm is the error of the start, at most ‖w̃ − θw‖_B / (1 − √δ).
+    """
+    delta, R, warm = settings.delta(t), basis.residual, basis.W * basis.theta
+    solution = solver.solve(state, basis.AW, warm, delta, residual=R)
+    W = solution.value
+    left = basis.AW - pencil.B @ W if solution.residual is None else solution.residual
+    move = W - warm
+    moved = np.maximum(column_dots(move, R - left), 0.0)
+    estimates = np.sqrt(moved) / (1.0 - np.sqrt(delta))
+    if not settings.locally_optimal:
+        W, BW = orthonormalise(W, pencil.B, basis.AW - left, spare=basis.W)
+        return ritz_basis(pencil, W, BW), estimates, solution
+    improved = locally_optimal(pencil, basis, move)
+    if t % 10 == 9:
+        improved = refreshed(pencil, improved)
+    return improved, estimates, solution
+
+
+class _Monitor:
+    """Decides when to stop, and why."""
+
+    kept = ("best", "since", "next_look", "seen", "distrust", "overruled", "misses", "restarts")
+
+    def __init__(self, settings: Iteration, tol: float) -> None:
+        self.settings, self.tol = settings, tol
+        self.best, self.since = np.inf, 0
+        self.next_look, self.seen = PATIENCE, np.inf
+        self.distrust, self.overruled = 1.0, 0
+        self.misses, self.restarts = 0, 0
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """All that it remembers."""
+        return {name: getattr(self, name) for name in self.kept}
+
+    def set(self, numbers: Mapping[str, Any]) -> None:
+        """Remember what an earlier run did."""
+        restore(self, self.kept, numbers)
+
+    def verdict(
+        self, pencil: Pencil, record: Record, basis: RitzBasis, reduced: bool
+    ) -> Status | None:
+        """None to go on; CONVERGED if the estimates say so; else the reason to give up."""
+        if self.settings.iterations is not None:
+            return None
+        estimate = record.residual * self.distrust
+        self._watch(estimate)
+        if estimate <= self._target(record.ritz_values):
+            return Status.CONVERGED
+        if estimate <= self.tol and self.since >= PATIENCE // 5:
+            return Status.CONVERGED
+        self.misses = 0 if reduced else self.misses + 1
+        if min(self.misses, self.since) >= PATIENCE // 10:
+            return Status.SOLVER_FAILED
+        if self.since >= PATIENCE and estimate < 1e-5:
+            return Status.STAGNATED
+        last = record.iteration >= self.settings.max_iter
+        suspicious = self._is_slow(record.iteration, estimate) or last
+        suspicious = suspicious and not self.settings.locally_optimal
+        if suspicious and no_gap_at(pencil, basis, self.settings.solver):
+            return Status.NO_GAP
+        return Status.MAX_ITERATIONS if last else None
+
+    def spent(self, record: Record) -> Status | None:
+        """Whether all the iterations are done that were asked for, or allowed."""
+        if self.settings.iterations is not None:
+            return Status.FIXED_ITERATIONS if record.iteration >= self.settings.iterations else None
+        return Status.MAX_ITERATIONS if record.iteration >= self.settings.max_iter else None
+
+    def _is_slow(self, iteration: int, estimate: float) -> bool:
+        """After 50, 100, 200, … iterations: whether the estimate has not halved since."""
+        if iteration < self.next_look:
+            return False
+        before, self.seen = self.seen, estimate
+        self.next_look *= 2
+        return estimate > 0.5 * min(before, 1.0)
+
+    def _watch(self, estimate: float) -> None:
+        if estimate < 0.99 * self.best:
+            self.best, self.since = estimate, 0
+        else:
+            self.since += 1
+
+    def _target(self, theta: Vector) -> float:
+        """tol·|θ_k|/|θ₁|, so that sin θ ≤ tol/ρ; at most a thousand times below tol."""
+        sizes = np.abs(theta)
+        largest = float(sizes.max())
+        spread = float(sizes.min()) / largest if largest > 0 else 1.0
+        return self.tol * min(max(spread, 1e-3), 1.0)
+
+    def overrules(self, residuals: Vector, top: float) -> bool:
+        """The referee saw more than the estimate: trust it less and go on, three times at most."""
+        self.overruled += 1
+        verified = float(residuals.max()) / top
+        self.distrust *= max(2.0, verified / max(self.best, 1e-300))
+        self.best, self.since = np.inf, 0
+        return self.overruled <= 3 and np.isfinite(self.distrust)
+
+    def starts_over(self) -> bool:
+        """A pair was missed: go on with it in the basis, three times at most."""
+        self.restarts += 1
+        self.best, self.since = np.inf, 0
+        return self.settings.iterations is None and self.restarts <= 3
+
+
+def no_gap_at(pencil: Pencil, basis: RitzBasis, solver: Any) -> bool:
+    """Whether pairs k and k + 1 are equal in magnitude, by a locally optimal run of k + 1 pairs."""
+    k = basis.W.shape[1]
+    if k == pencil.d:
+        return False
+    settings = Iteration(solver=solver, locally_optimal=True, max_iter=30, reduction=1e-2)
+    rng = np.random.default_rng(k)
+    extra = start_block(pencil, settings.columns(k + 1, pencil.d) - k, rng)
+    wider = run(pencil, np.hstack([basis.W, extra]), k + 1, settings, 1e-6, Meter(0.0), rng)
+    sizes = magnitudes(wider.basis.theta, pencil.which)
+    return bool(sizes[k - 1] - sizes[k] <= 1e-6 * np.abs(sizes).max())

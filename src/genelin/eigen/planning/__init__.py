@@ -1,0 +1,1 @@
+"""Which method runs when the user names none: costs, the machine, plans."""

@@ -1,0 +1,1 @@
+"""Subspaces: Ritz bases, search spaces, Krylov spaces, corrections, initial guesses."""

@@ -1,0 +1,1 @@
+"""Whether an answer would be found again: classical tests."""

@@ -1,0 +1,1 @@
+"""SIMD loops written in LLVM: vectors in registers, and the row loops made of them."""

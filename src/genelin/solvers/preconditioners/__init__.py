@@ -1,0 +1,1 @@
+"""Preconditioners: M ≈ B with M⁻¹ cheap to apply."""

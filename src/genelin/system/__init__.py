@@ -1,0 +1,1 @@
+"""The machine: threads, memory, forks, Ctrl-C."""
