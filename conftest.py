@@ -52,7 +52,7 @@ def pytest_configure(config):
     if hasattr(config, "workerinput"):
         return
     folder = Path(__file__).parent / "src" / "genelin" / "kernels"
-    newest = max(path.stat().st_mtime for path in folder.glob("*.py"))
-    cached = [path for path in folder.glob("__pycache__/*.nb[ci]") if path.stat().st_mtime < newest]
+    newest = max(path.stat().st_mtime for path in folder.rglob("*.py"))
+    cached = [path for path in folder.rglob("*.nb[ci]") if path.stat().st_mtime < newest]
     for path in cached:
         path.unlink()

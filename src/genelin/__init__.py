@@ -124,18 +124,18 @@ __all__ = [
 
 if TYPE_CHECKING:
     from genelin import baselines, datasets, io, measures, operators, solvers
-    from genelin.eigen.paper import theory
-    from genelin.eigen.paper.ccalin import CCALin
-    from genelin.eigen.planning.cluster import ClusterSpec, DataSpec
+    from genelin.eigen.api import plan_cca, plan_top_k, top_k, top_k_cca
     from genelin.eigen.methods.davidson import Davidson
     from genelin.eigen.methods.dense import Dense
     from genelin.eigen.methods.dual_cca import FewRows
+    from genelin.eigen.methods.lanczos import Lanczos
+    from genelin.eigen.methods.shift_invert import ShiftInvert
+    from genelin.eigen.paper import theory
+    from genelin.eigen.paper.ccalin import CCALin
     from genelin.eigen.paper.genelin import GenELin
     from genelin.eigen.paper.genelink import GenELinK
-    from genelin.eigen.methods.lanczos import Lanczos
+    from genelin.eigen.planning.cluster import ClusterSpec, DataSpec
     from genelin.eigen.planning.plan import Plan, Route
-    from genelin.eigen.methods.shift_invert import ShiftInvert
-    from genelin.eigen.api import plan_cca, plan_top_k, top_k, top_k_cca
     from genelin.errors import (
         CheckpointWarning,
         ConvergenceWarning,

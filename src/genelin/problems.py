@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from scipy.linalg import lapack, lstsq
 
-from genelin.validation import check_flag, check_number, settle, shown
-from genelin.system.cached import cached_property
+from genelin.data.checked_arrays import refuse_extreme
+from genelin.data.moments import central_moments, own_moment
+from genelin.data.out_of_core import paired
 from genelin.linalg import Which, column_dots, range_basis, unit_diagonal
 from genelin.linalg.column_products import EPS, Block, Vector
 from genelin.operators import (
@@ -25,14 +26,9 @@ from genelin.operators import (
     as_operator,
     as_rows,
 )
-from genelin.operators.definiteness import (
-    refuse_asymmetric,
-    refuse_extreme,
-    refuse_indefinite,
-    refuse_nonsquare,
-)
-from genelin.data.out_of_core import paired
-from genelin.data.moments import central_moments, own_moment
+from genelin.operators.definiteness import refuse_asymmetric, refuse_indefinite, refuse_nonsquare
+from genelin.system.cached import cached_property
+from genelin.validation import check_flag, check_number, settle, shown
 
 __all__ = [
     "Pencil",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, overload
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "CCASolution",
+    "Callback",
     "Cost",
     "EigenSolution",
     "LinearSolution",
@@ -20,6 +21,7 @@ __all__ = [
     "Trace",
     "checked_solution",
 ]
+
 
 Array = NDArray[np.float64]
 
@@ -133,6 +135,9 @@ class Record:
     inner_iterations: int
     residual: float
     ritz_values: Array
+
+
+Callback = Callable[[Record, Array], Any]  # told of an outer iteration; a true answer ends the run
 
 
 class Trace(Sequence[Record]):

@@ -8,16 +8,15 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.linalg import svdvals
 
-from genelin.validation import check_count, check_number, generator, settle
 from genelin.baselines.common import Ground, Run, check_ending
-from genelin.eigen.paper.outer_loop import Callback
-from genelin.io.checkpoint_files import UNKEPT, Journal
+from genelin.eigen.run.checkpointer import NO_CHECKPOINT, Checkpointer
 from genelin.linalg import orthonormalise
 from genelin.linalg.column_products import Block
 from genelin.operators import Operator
 from genelin.problems import TwoView
-from genelin.results import CCASolution
+from genelin.results import Callback, CCASolution
 from genelin.solvers import CG, LinearSolver, as_solver
+from genelin.validation import check_count, check_number, generator, settle
 
 __all__ = ["MomentumALS"]
 
@@ -74,7 +73,7 @@ class MomentumALS:
         tol: float = 1e-6,
         rng: Rng = 0,
         callback: Callback | None = None,
-        journal: Journal = UNKEPT,
+        journal: Checkpointer = NO_CHECKPOINT,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs."""
         rng, ground = generator(rng), Ground(problem, self)

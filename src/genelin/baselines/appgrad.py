@@ -9,15 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from genelin.validation import check_count, check_number, generator, settle, shown
 from genelin.baselines.common import Ground, Pairs, Run, check_ending
-from genelin.eigen.paper.outer_loop import Callback
-from genelin.io.checkpoint_files import UNKEPT, Journal
+from genelin.eigen.run.checkpointer import NO_CHECKPOINT, Checkpointer
 from genelin.linalg.column_products import EPS, Block
 from genelin.operators import Operator
 from genelin.problems import TwoView
-from genelin.results import CCASolution, Status
+from genelin.results import Callback, CCASolution, Status
 from genelin.solvers.spectral_bounds import spectral_bounds
+from genelin.validation import check_count, check_number, generator, settle, shown
 
 __all__ = ["AppGrad", "StochasticAppGrad"]
 
@@ -66,7 +65,7 @@ class AppGrad:
         tol: float = 1e-6,
         rng: Rng = 0,
         callback: Callback | None = None,
-        journal: Journal = UNKEPT,
+        journal: Checkpointer = NO_CHECKPOINT,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs."""
         rng, ground = generator(rng), Ground(problem, self)
@@ -143,7 +142,7 @@ class StochasticAppGrad:
         tol: float = 1e-6,
         rng: Rng = 0,
         callback: Callback | None = None,
-        journal: Journal = UNKEPT,
+        journal: Checkpointer = NO_CHECKPOINT,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs."""
         rng, ground = generator(rng), Ground(problem, self)

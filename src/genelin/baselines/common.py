@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 from scipy.linalg import svd
 
-from genelin.validation import check_count, settle
-from genelin.eigen.subspace.ritz_basis import Products, RitzBasis
-from genelin.eigen.paper.ccalin import canonical_solution, mirrored
-from genelin.eigen.paper.outer_loop import Callback, Meter, guarded
 from genelin.eigen.certify.residual_check import Referee
-from genelin.io.checkpoint_files import UNKEPT, Journal, State
-from genelin.system.cached import cached_property
+from genelin.eigen.run.canonical_pairs import canonical_solution, mirrored
+from genelin.eigen.run.checkpointer import NO_CHECKPOINT, Checkpointer, State
+from genelin.eigen.run.meter import Meter, guarded
+from genelin.eigen.subspace.ritz_basis import Products, RitzBasis
 from genelin.linalg import column_dots, orthonormalise
 from genelin.linalg.column_products import Block, Vector
 from genelin.operators import BlockDiagonal, Counting, OffDiagonal, Operator
 from genelin.problems import Pencil, TwoView, refuse_other_problems
-from genelin.results import CCASolution, Record, Status, Trace
+from genelin.results import Callback, CCASolution, Record, Status, Trace
 from genelin.solvers import CG
+from genelin.system.cached import cached_property
+from genelin.validation import check_count, settle
 
 __all__ = ["Ground", "Pairs", "Run", "check_ending"]
 
@@ -181,7 +181,7 @@ class Run:
         callback: Callback | None,
         iterations: int | None,
         max_iter: int,
-        journal: Journal = UNKEPT,
+        journal: Checkpointer = NO_CHECKPOINT,
     ) -> None:
         self.ground, self.k, self.tol, self.callback = ground, k, tol, callback
         self.iterations, self.max_iter, self.journal = iterations, max_iter, journal

@@ -9,13 +9,12 @@ import numpy as np
 from scipy.linalg import eigh, qr, svd
 from scipy.sparse.linalg import LinearOperator, eigsh, svds
 
-from genelin.validation import check_count, generator, settle
 from genelin.baselines.common import Ground
-from genelin.eigen.paper.outer_loop import Callback
 from genelin.linalg.column_products import Block, Vector
 from genelin.operators import Operator
 from genelin.problems import TwoView
-from genelin.results import CCASolution
+from genelin.results import Callback, CCASolution
+from genelin.validation import check_count, generator, settle
 
 __all__ = ["DWCCA", "NWCCA", "PCACCA", "RandomizedCCA"]
 

@@ -88,8 +88,8 @@ def _explained(error: BaseException) -> tuple[Code, str]:
             "the data do not fit in memory: turn them into a folder with `genelin convert`, and "
             "give that folder instead"
         )
-    from genelin.system.internal_errors import is_defect
     from genelin.errors import InternalError, SolverError
+    from genelin.system.internal_errors import is_defect
 
     if isinstance(error, BadInputError | ValueError | TypeError) and not is_defect(error):
         return Code.BAD_INPUT, str(error)

@@ -18,8 +18,8 @@ from typing import Any
 
 import click
 
-from genelin.cli.exit_codes import BadInputError, StoppedError, explained
 from genelin.cli.console import jsonable
+from genelin.cli.exit_codes import BadInputError, StoppedError, explained
 
 __all__ = [
     "SCORES",

@@ -148,8 +148,8 @@ def read_matrix(path: str) -> Any:
     reader = readers.get(_kind(path))
     if reader is None:
         raise BadInputError(f"{path} is not a matrix file: give .npy, .npz or .mtx")
-    from genelin.io.damaged_files import regular
     from genelin.io.block_readers import check_shape, floating
+    from genelin.io.damaged_files import regular
 
     regular(path)
     matrix = reader(path)
@@ -182,8 +182,8 @@ def _kind(path: str) -> str:
 
 def _read_npy(path: str) -> Any:
     """Mapped, once the file is as long as its header says."""
-    from genelin.io.number_streams import npy_flat
     from genelin.io.block_readers import floating
+    from genelin.io.number_streams import npy_flat
 
     flat, shape, fortran = npy_flat(Path(path))
     floating(flat.dtype, path)

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 from tlz import partition_all
 
-from genelin.linalg.column_products import Block, Vector
 from genelin.data import dask_workers
-from genelin.operators.conversion import refuse_dtype
+from genelin.data.checked_arrays import refuse_dtype
+from genelin.data.dask_scheduler import Scheduler
 from genelin.data.dask_workers import Fact, View
 from genelin.data.row_blocks import RowSource, Task
-from genelin.data.dask_scheduler import Scheduler
+from genelin.linalg.column_products import Block, Vector
 
 __all__ = ["DaskRows", "dask_rows", "is_table", "lazily_projected"]
 
@@ -161,7 +161,8 @@ class DaskRows:
         """The same rows with every part changed, once, and kept as well."""
         held, twin = self._held, copy(self)
         changed = [
-            delayed(dask_workers.changed, pure=False)(part, self._side, change) for part in held.parts
+            delayed(dask_workers.changed, pure=False)(part, self._side, change)
+            for part in held.parts
         ]
         parts, facts = _persisted(changed, self.name, held.scheduler)
         sizes = [fact.size for fact in facts]
@@ -328,7 +329,9 @@ def _persisted(
     kept: Sequence[Delayed], name: str, scheduler: Scheduler
 ) -> tuple[list[Delayed], list[Fact]]:
     parts = scheduler.persist(kept, name)
-    facts = scheduler.compute([delayed(dask_workers.fact, pure=False)(part) for part in parts], name)
+    facts = scheduler.compute(
+        [delayed(dask_workers.fact, pure=False)(part) for part in parts], name
+    )
     filled = [(part, fact) for part, fact in zip(parts, facts, strict=True) if fact.rows]
     if not filled:
         raise ValueError(f"{name} is empty, with {len(parts)} chunks of no rows")
@@ -425,7 +428,8 @@ def _aligned(y: DaskRows, x: DaskRows) -> _Held:
     ]
     array = da.concatenate(blocks).rechunk({0: x._held.rows})
     chunks = [
-        delayed(dask_workers.kept, pure=False)(chunk, y.name) for chunk in array.to_delayed().ravel()
+        delayed(dask_workers.kept, pure=False)(chunk, y.name)
+        for chunk in array.to_delayed().ravel()
     ]
     parts, facts = _persisted(chunks, y.name, y._held.scheduler)
     sizes, scheduler = [fact.size for fact in facts], y._held.scheduler

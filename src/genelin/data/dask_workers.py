@@ -14,9 +14,9 @@ from dask.system import CPU_COUNT
 from numpy.typing import NDArray
 from scipy import sparse
 
-from genelin.linalg.column_products import Block, Vector
-from genelin.operators.conversion import as_numbers
+from genelin.data.checked_arrays import as_numbers
 from genelin.data.row_blocks import Part, Task
+from genelin.linalg.column_products import Block, Vector
 from genelin.system.threads import at_most, cores
 
 __all__ = [

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from genelin.linalg.column_products import Block, Vector
 from genelin.data.out_of_core import ChunkedRows
-from genelin.data.rows import Rows
 from genelin.data.reductions import CentralMoments, DenseMoment, SparseMoment
+from genelin.data.rows import Rows
+from genelin.linalg.column_products import Block, Vector
 
 __all__ = ["central_moments", "moment_between", "own_moment"]
 

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from genelin.system.cached import cached_property
-from genelin.linalg.column_products import Block, Vector
-from genelin.operators.definiteness import refuse_extreme
+from genelin.data.checked_arrays import refuse_extreme
 from genelin.data.row_blocks import Part, RowSource, Task, row_limits
 from genelin.data.rows import Rows
+from genelin.linalg.column_products import Block, Vector
+from genelin.system.cached import cached_property
 from genelin.system.readonly import shared_csr
 
 __all__ = ["ChunkedRows", "paired"]

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from genelin.data.row_blocks import Part, Task, cross_times, in_one_sweep
 from genelin.linalg.column_products import Block, Vector
-from genelin.data.row_blocks import Part, Task
-from genelin.linalg.block_products import cross_times, in_one_sweep
 from genelin.system.readonly import shared_csr
 from genelin.system.threads import blas_threads, equal, in_threads, one_blas_thread
 

@@ -5,17 +5,31 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from genelin.linalg.column_products import Block, Vector
 from genelin.linalg.block_products import times
+from genelin.linalg.column_products import Block, Vector
 from genelin.system.readonly import shared_csr
 
-__all__ = ["Part", "RowBlock", "RowSource", "Task", "row_block", "row_limits"]
+if TYPE_CHECKING:
+    from genelin.data.row_blocks import RowBlock
+
+__all__ = [
+    "Part",
+    "RowBlock",
+    "RowSource",
+    "Task",
+    "cross_times",
+    "in_one_sweep",
+    "row_block",
+    "row_limits",
+]
+
+NARROW_SWEEP = 4  # columns below which two products are as fast as one sweep over the rows
 
 DENSE_BLOCK = 2**20  # numbers in a centred copy of dense rows: 8 MB
 SPARSE_BLOCK = 2**23  # numbers in a (rows, m) product with sparse rows: 64 MB
@@ -218,3 +232,23 @@ class RowSource(Protocol):
     def beside(self, matrix: Any) -> RowSource:
         """A matrix in memory with as many rows, as a source that can be `other`."""
         ...
+
+
+def in_one_sweep(X: Any, Y: Any, columns: int) -> bool:
+    """Whether XᵀYV of so many columns is computed row by row, with nothing of their number kept."""
+    return bool(sparse.issparse(X) and sparse.issparse(Y) and columns >= NARROW_SWEEP)
+
+
+def cross_times(x: RowBlock, y: RowBlock, V: Block) -> Block:
+    """(X_b − 1μᵀ)ᵀΩ(Y_b − 1νᵀ) V; sparse rows are read once, and nothing of their length kept."""
+    both_sparse = sparse.issparse(x.matrix) and sparse.issparse(y.matrix)
+    if V.shape[1] < NARROW_SWEEP or not both_sparse or (x.mean is None) != (y.mean is None):
+        return x.transposed_dot(y.dot(V))
+    from genelin import kernels
+
+    shift = None if y.mean is None else y.mean @ V
+    product: Block
+    product, total = kernels.cross_times(x.matrix, y.matrix, V, shift, x.weights)
+    if x.mean is not None:
+        product -= np.outer(x.mean, total)
+    return product

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from genelin.system.cached import cached_property
-from genelin.linalg.column_products import EPS, Block, Vector
 from genelin.data.row_blocks import Part, RowBlock, Task, row_block, row_limits
+from genelin.linalg.column_products import EPS, Block, Vector
+from genelin.system.cached import cached_property
 from genelin.system.readonly import shared_csr
 from genelin.system.threads import blas_threads, equal, in_threads
 

@@ -1,5 +1,6 @@
 """Data sets: two views of the same rows, real ones and generated ones whose answer is known."""
 
+from genelin.datasets.bunches import KnownPencil, Views
 from genelin.datasets.debian import debian_paths
 from genelin.datasets.fetch import cache_folder, data_folders, download
 from genelin.datasets.generated import mesh_pencil, pencil, sparse_pairs, two_view_gaussian
@@ -7,7 +8,6 @@ from genelin.datasets.images import digits_halves, mnist_halves
 from genelin.datasets.text import ptb_bigrams
 from genelin.datasets.topics import sparse_topics, topic_correlations
 from genelin.datasets.url import url_reputation
-from genelin.datasets.bunches import KnownPencil, Views
 from genelin.errors import DataError
 from genelin.io.formats.svmlight import read_svmlight, stream_svmlight
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from genelin.datasets.fetch import Progress, Source, fetch
 from genelin.datasets.bunches import Views
+from genelin.datasets.fetch import Progress, Source, fetch
 from genelin.errors import DataError
 from genelin.io.formats.svmlight import open_bytes
 

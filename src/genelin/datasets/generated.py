@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import solve_triangular
 
+from genelin.datasets.bunches import Array, KnownPencil, Views
 from genelin.validation import (
     check_count,
     check_flag,
@@ -17,7 +18,6 @@ from genelin.validation import (
     generator,
     shown,
 )
-from genelin.datasets.bunches import Array, KnownPencil, Views
 
 __all__ = ["mesh_pencil", "pencil", "sparse_pairs", "two_view_gaussian"]
 

@@ -9,9 +9,9 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import cholesky, svdvals
 
-from genelin.validation import check_count, generator
-from genelin.datasets.generated import MOST, OWN, Rng
 from genelin.datasets.bunches import Array, Views
+from genelin.datasets.generated import MOST, OWN, Rng
+from genelin.validation import check_count, generator
 
 __all__ = ["sparse_topics", "topic_correlations"]
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from genelin.datasets.fetch import Progress, Source, fetch, find
 from genelin.datasets.bunches import Views
+from genelin.datasets.fetch import Progress, Source, fetch, find
 from genelin.errors import DataError
 from genelin.io.damaged_files import regular, said
 from genelin.io.formats.svmlight import UNPACKING, Base, Chunk, stream_svmlight

@@ -9,22 +9,22 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from genelin.validation import check_flag, check_index, check_number, generator
-from genelin.system.internal_errors import our_work
+from genelin.eigen.fingerprint import fingerprint, refuse_wrong_answer
 from genelin.eigen.planning.cluster import ClusterSpec, DataSpec, described
 from genelin.eigen.planning.cluster_costs import planned_on
-from genelin.eigen.fingerprint import fingerprint, refuse_wrong_answer
-from genelin.eigen.paper.outer_loop import Callback
 from genelin.eigen.planning.machine import measured
 from genelin.eigen.planning.plan import Plan, Route
 from genelin.eigen.planning.planner import best_route, planned, surveyed, trial_steps
 from genelin.eigen.planning.two_view_costs import STEPS
 from genelin.eigen.rescaling import in_units
+from genelin.eigen.run.checkpoint_files import FileCheckpointer
 from genelin.errors import ConvergenceWarning, RankDeficiencyWarning
-from genelin.io.checkpoint_files import Checkpoint, FileJournal
+from genelin.io.checkpoint import Checkpoint
 from genelin.linalg import Which
 from genelin.problems import Pencil, TwoView, check_pencil, refuse_other_problems
-from genelin.results import CCASolution, EigenSolution, checked_solution
+from genelin.results import Callback, CCASolution, EigenSolution, checked_solution
+from genelin.system.internal_errors import our_work
+from genelin.validation import check_flag, check_index, check_number, generator
 
 __all__ = ["plan_cca", "plan_top_k", "top_k", "top_k_cca"]
 
@@ -321,7 +321,7 @@ class _Run:
         if checkpoint is None:
             return checked_solution(self.method(*given), "method")
         about = fingerprint(self.problem, self.k, self.tol, self.method)
-        journal = FileJournal(checkpoint, about, self.rng, resume)
+        journal = FileCheckpointer(checkpoint, about, self.rng, resume)
         if journal.solution is not None:
             journal.restore_random()
             refuse_wrong_answer(self.problem, journal.solution, checkpoint.path)

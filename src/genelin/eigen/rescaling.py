@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from genelin.eigen.paper.outer_loop import Callback, guarded
+from genelin.eigen.run.meter import guarded
 from genelin.linalg.column_products import Block
 from genelin.operators import Scaled
 from genelin.problems import Pencil
-from genelin.results import EigenSolution, Record, Trace
+from genelin.results import Callback, EigenSolution, Record, Trace
 
 __all__ = ["Units", "in_units"]
 

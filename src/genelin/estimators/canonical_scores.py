@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from genelin.data.row_blocks import row_block, row_limits
 from genelin.linalg.column_products import Block, Vector
 from genelin.operators import Part, Rows, Task
-from genelin.data.row_blocks import row_block, row_limits
 
 __all__ = ["Scores", "mean_correlation", "projected"]
 

@@ -25,26 +25,26 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from genelin.validation import check_flag, check_index, check_numbers, check_path
+from genelin.data.as_rows import is_dask
+from genelin.data.checked_arrays import as_numbers, refuse_extreme
+from genelin.data.out_of_core import paired
+from genelin.eigen.api import top_k_cca
 from genelin.eigen.methods.davidson import Davidson
 from genelin.eigen.methods.dense import OrDense
 from genelin.eigen.planning.planner import best_route
-from genelin.eigen.api import top_k_cca
 from genelin.estimators import persistence
-from genelin.estimators.out_of_core_data import feature_rows, lazy_scores
-from genelin.estimators.progress import showing
 from genelin.estimators.canonical_scores import Scores, mean_correlation, projected
-from genelin.estimators.random_state import drawn_seed
-from genelin.inference.classical_tests import Significance, Spectrum
-from genelin.estimators.structure_coefficients import view_statistics
+from genelin.estimators.out_of_core_data import feature_rows, lazy_scores
 from genelin.estimators.partial_fit import MOST_FEATURES, Moments, Reservoir
+from genelin.estimators.progress import showing
+from genelin.estimators.random_state import drawn_seed
+from genelin.estimators.structure_coefficients import view_statistics
+from genelin.inference.classical_tests import Significance, Spectrum
 from genelin.linalg.column_products import Block, Vector
 from genelin.operators import Rows, as_rows, kept_elsewhere
-from genelin.operators.definiteness import refuse_extreme
-from genelin.data.out_of_core import paired
-from genelin.operators.conversion import as_numbers, is_dask
 from genelin.problems import TwoView
 from genelin.results import CCASolution
+from genelin.validation import check_flag, check_index, check_numbers, check_path
 
 __all__ = ["CCA"]
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from genelin.eigen.paper.genelink import fix_signs
 from genelin.eigen.api import top_k
+from genelin.eigen.run.canonical_pairs import fix_signs
 from genelin.errors import NotPositiveDefiniteError, RankDeficiencyWarning
 from genelin.io import Checkpoint
 from genelin.linalg import Which, range_basis

@@ -15,8 +15,10 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from genelin.validation import check_count, check_flag, check_number
+from genelin.data.as_rows import is_dask
+from genelin.data.checked_arrays import LARGEST, refuse_extreme
 from genelin.errors import CheckpointWarning, RankDeficiencyWarning
+from genelin.estimators.canonical_scores import projected
 from genelin.estimators.contrasts import (
     Contrast,
     Ridge,
@@ -27,15 +29,13 @@ from genelin.estimators.contrasts import (
     spatial_patterns,
 )
 from genelin.estimators.out_of_core_data import feature_rows, lazy_scores
-from genelin.estimators.canonical_scores import projected
 from genelin.estimators.random_state import drawn_seed
 from genelin.io import Checkpoint
 from genelin.linalg import Which
 from genelin.linalg.column_products import Block
 from genelin.operators import Rows, kept_elsewhere
-from genelin.operators.definiteness import LARGEST, refuse_extreme
-from genelin.operators.conversion import is_dask
 from genelin.results import EigenSolution
+from genelin.validation import check_count, check_flag, check_number
 
 __all__ = ["GeneralizedEigen"]
 

@@ -13,14 +13,14 @@ import numpy as np
 from scipy import sparse
 
 from genelin import solvers
-from genelin.eigen.paper.ccalin import CCALin
 from genelin.eigen.methods.davidson import Davidson
 from genelin.eigen.methods.dense import Dense
-from genelin.eigen.methods.dual_cca import FewRows
-from genelin.eigen.paper.theory import TwoPhase
 from genelin.eigen.methods.diagonal_cca import WhitenedSVD
-from genelin.inference.classical_tests import Spectrum
+from genelin.eigen.methods.dual_cca import FewRows
+from genelin.eigen.paper.ccalin import CCALin
+from genelin.eigen.paper.theory import TwoPhase
 from genelin.estimators.partial_fit import Moments, Reservoir
+from genelin.inference.classical_tests import Spectrum
 from genelin.io import load_archive, save_archive
 from genelin.io.archive import damaged
 from genelin.io.random_state_json import generator_of, generator_parts

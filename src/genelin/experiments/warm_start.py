@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from genelin.datasets import Views
-from genelin.eigen.paper.ccalin import CCALin
 from genelin.eigen.methods.davidson import Davidson
+from genelin.eigen.paper.ccalin import CCALin
 from genelin.experiments.cases import described
 from genelin.experiments.drawing import LOOKS, figure_with, markdown, save
 from genelin.experiments.records import Point, RunRecord, exact_answer, record_run, value_at

@@ -2,7 +2,7 @@
 
 from genelin.io.archive import load_archive, save_archive
 from genelin.io.atomic import folder_written_atomically, write_atomically
-from genelin.io.checkpoint_files import Checkpoint
+from genelin.io.checkpoint import Checkpoint
 from genelin.io.convert import convert
 from genelin.io.open_rows import StoredRows, open_rows
 

@@ -14,13 +14,13 @@ from scipy import sparse
 
 from genelin.errors import DataError
 from genelin.io.atomic import folder_written_atomically
+from genelin.io.block_readers import BIGGEST, MemoryReader, floating
 from genelin.io.damaged_files import regular
 from genelin.io.formats.folder import FolderWriter, is_rows_folder
-from genelin.io.block_readers import BIGGEST, MemoryReader, floating
-from genelin.io.prefetch import block_limits
-from genelin.io.open_rows import PACKED, StoredRows, budget, is_text, open_rows
 from genelin.io.formats.svmlight import Base, stream_svmlight
 from genelin.io.formats.tables import stream_csv
+from genelin.io.open_rows import PACKED, StoredRows, budget, is_text, open_rows
+from genelin.io.prefetch import block_limits
 from genelin.operators import as_rows
 
 __all__ = ["convert"]

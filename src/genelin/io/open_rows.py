@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genelin.errors import DataError
-from genelin.io.formats.numpy_files import open_npy, open_npz
+from genelin.io.block_readers import MemoryReader, Reader
 from genelin.io.damaged_files import regular
 from genelin.io.formats.folder import HEADER, open_folder, verify_folder
 from genelin.io.formats.hdf5 import open_h5ad
-from genelin.io.block_readers import MemoryReader, Reader
-from genelin.io.prefetch import BlockSource, block_limits, loaded, prefetched, taken_from
+from genelin.io.formats.numpy_files import open_npy, open_npz
 from genelin.io.formats.tables import ArrowReader, ParquetReader
 from genelin.io.formats.zarr_arrays import ZarrReader
+from genelin.io.prefetch import BlockSource, block_limits, loaded, prefetched, taken_from
 from genelin.system.memory import memory_at_hand
 
 __all__ = ["StoredRows", "open_rows"]

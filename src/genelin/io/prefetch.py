@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from genelin.data.row_blocks import Part, RowSource, Task
 from genelin.errors import DataError
 from genelin.io.block_readers import MemoryReader, Reader
 from genelin.operators import as_rows
-from genelin.data.row_blocks import Part, RowSource, Task
 
 __all__ = ["BlockSource", "block_limits", "loaded", "prefetched", "taken_from"]
 

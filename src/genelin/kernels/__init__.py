@@ -3,13 +3,7 @@
 from genelin.system.interrupts import uninterrupted
 
 with uninterrupted():  # an import of Numba that was broken off could not be begun again
-    from genelin.kernels.panel_products import (
-        panels_add,
-        panels_dot,
-        panels_gram,
-        panels_rotate,
-        panels_times,
-    )
+    from genelin.kernels.cg_updates import advance, dots, shifted_dots, turn
     from genelin.kernels.csr_products import (
         cross_times,
         dense_moment,
@@ -20,13 +14,19 @@ with uninterrupted():  # an import of Numba that was broken off could not be beg
         times,
     )
     from genelin.kernels.gradient_steps import dense_steps, sparse_steps
+    from genelin.kernels.panel_products import (
+        panels_add,
+        panels_dot,
+        panels_gram,
+        panels_rotate,
+        panels_times,
+    )
     from genelin.kernels.triangular_solves import (
         cholesky_solve,
         incomplete_cholesky,
         lower_solve,
         upper_solve,
     )
-    from genelin.kernels.cg_updates import advance, dots, shifted_dots, turn
 
 __all__ = [
     "advance",

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from genelin.kernels.compiled import compiled, threads
 from genelin.kernels.codegen.row_kernels import ROWS, advance_rows, fold, turn_rows
+from genelin.kernels.compiled import compiled, threads
 from genelin.system.buffer_pool import zeros
 from genelin.system.threads import equal, in_threads
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from genelin.kernels.compiled import balanced, compiled, exactly
-from genelin.kernels.codegen.simd import at
 from genelin.kernels.cache_model import anywhere, arrays, from_disk, rows_of
 from genelin.kernels.codegen.row_kernels import bracket, spread
+from genelin.kernels.codegen.simd import at
+from genelin.kernels.compiled import balanced, compiled, exactly
 from genelin.system.buffer_pool import empty, zeros
 from genelin.system.threads import equal, in_threads
 

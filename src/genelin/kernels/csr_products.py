@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from genelin.kernels.cache_model import anywhere, arrays, from_afar, from_disk, rows_of
 from genelin.kernels.codegen.column_layout import (
     FULL,
     PIECE,
@@ -15,11 +16,10 @@ from genelin.kernels.codegen.column_layout import (
     room_for,
     worthwhile,
 )
-from genelin.kernels.csc_products import by_columns, cross_by_columns
-from genelin.kernels.compiled import balanced, compiled, threads
-from genelin.kernels.codegen.simd import at
-from genelin.kernels.cache_model import anywhere, arrays, from_afar, from_disk, rows_of
 from genelin.kernels.codegen.row_kernels import cross, finished, pair, product, shifted
+from genelin.kernels.codegen.simd import at
+from genelin.kernels.compiled import balanced, compiled, threads
+from genelin.kernels.csc_products import by_columns, cross_by_columns
 from genelin.system.buffer_pool import LINE, empty, zeros
 from genelin.system.threads import equal, in_threads
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from genelin.kernels.compiled import compiled, inlined
 from genelin.kernels.codegen.simd import (
     add_product,
     at,
@@ -21,6 +20,7 @@ from genelin.kernels.codegen.simd import (
     store,
     zeros,
 )
+from genelin.kernels.compiled import compiled, inlined
 from genelin.system.buffer_pool import empty
 
 __all__ = ["dense_steps", "sparse_steps"]

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from genelin.kernels.compiled import compiled, threads
 from genelin.kernels.codegen.row_kernels import FOUR, added, dotted
+from genelin.kernels.compiled import compiled, threads
 from genelin.system.threads import equal, in_threads
 
 __all__ = ["panels_add", "panels_dot", "panels_gram", "panels_rotate", "panels_times"]

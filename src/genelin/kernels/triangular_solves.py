@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from genelin.kernels.codegen.column_layout import FULL, filled_up, first_columns
-from genelin.kernels.compiled import compiled, threads
 from genelin.kernels.codegen.row_kernels import backward, forward, upward
+from genelin.kernels.compiled import compiled, threads
 from genelin.system.buffer_pool import empty
 from genelin.system.threads import equal, in_threads
 

@@ -12,13 +12,13 @@ from genelin.system.buffer_pool import empty
 from genelin.system.threads import equal, in_threads, one_blas_thread
 
 if TYPE_CHECKING:
-    from genelin.data.row_blocks import RowBlock
+    pass
 
-__all__ = ["cross_times", "filled_up", "in_one_sweep", "magnitudes_times", "times"]
+__all__ = ["filled_up", "magnitudes_times", "times"]
 
 SHORT, LARGE = 2**14, 2**20  # numbers in a dense matrix from which on threads of BLAS, ours pay
 PIECE = 2**16  # numbers of a dense matrix whose magnitudes stay in a cache
-NARROW, NARROW_SWEEP = 2, 4  # columns below which SciPy's products are as fast
+NARROW = 2  # columns below which SciPy's products are as fast
 
 
 def times(M: Any, V: Block) -> Block:
@@ -76,26 +76,6 @@ def magnitudes_times(M: Any, V: Block) -> Block:
 
     with one_blas_thread():
         in_threads(share, equal(len(M), threads() if M.size >= LARGE else 1))
-    return product
-
-
-def in_one_sweep(X: Any, Y: Any, columns: int) -> bool:
-    """Whether XᵀYV of so many columns is computed row by row, with nothing of their number kept."""
-    return bool(sparse.issparse(X) and sparse.issparse(Y) and columns >= NARROW_SWEEP)
-
-
-def cross_times(x: RowBlock, y: RowBlock, V: Block) -> Block:
-    """(X_b − 1μᵀ)ᵀΩ(Y_b − 1νᵀ) V; sparse rows are read once, and nothing of their length kept."""
-    both_sparse = sparse.issparse(x.matrix) and sparse.issparse(y.matrix)
-    if V.shape[1] < NARROW_SWEEP or not both_sparse or (x.mean is None) != (y.mean is None):
-        return x.transposed_dot(y.dot(V))
-    from genelin import kernels
-
-    shift = None if y.mean is None else y.mean @ V
-    product: Block
-    product, total = kernels.cross_times(x.matrix, y.matrix, V, shift, x.weights)
-    if x.mean is not None:
-        product -= np.outer(x.mean, total)
     return product
 
 

@@ -12,9 +12,9 @@ from scipy import sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 from scipy.sparse.linalg import splu
 
-from genelin.system.cached import cached_property
 from genelin.linalg.column_products import Block, Vector, column_norms
 from genelin.linalg.diagonal_scaling import LEAST
+from genelin.system.cached import cached_property
 
 __all__ = [
     "Fill",

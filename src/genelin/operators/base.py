@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from scipy import sparse
 
-from genelin.system.cached import cached_property
 from genelin.linalg import ScaledFactor, SparseFactor, scaled_factor
+from genelin.linalg.block_products import magnitudes_times
 from genelin.linalg.column_products import Block, Vector
 from genelin.linalg.sparse_cholesky import Fill, is_diagonal_matrix
-from genelin.linalg.block_products import magnitudes_times
+from genelin.system.cached import cached_property
 
 if TYPE_CHECKING:
     from genelin.operators.finite_sum import RowSum

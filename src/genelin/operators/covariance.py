@@ -8,22 +8,22 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from genelin.validation import check_flag, check_number, check_numbers
-from genelin.system.cached import cached_property
-from genelin.linalg.column_products import Block, Vector
-from genelin.linalg.tall_skinny import by_rows
-from genelin.operators.base import Entries, Operator
-from genelin.data.out_of_core import paired
-from genelin.operators.conversion import as_rows
+from genelin.data.as_rows import as_rows
 from genelin.data.moments import moment_between
-from genelin.linalg.block_products import times
-from genelin.operators.finite_sum import RowSum
-from genelin.data.rows import Rows
+from genelin.data.out_of_core import paired
 from genelin.data.reductions import (
     BothTimes,
     CrossTimes,
     OwnTimes,
 )
+from genelin.data.rows import Rows
+from genelin.linalg.block_products import times
+from genelin.linalg.column_products import Block, Vector
+from genelin.linalg.tall_skinny import by_rows
+from genelin.operators.base import Entries, Operator
+from genelin.operators.finite_sum import RowSum
+from genelin.system.cached import cached_property
+from genelin.validation import check_flag, check_number, check_numbers
 
 __all__ = ["Cross", "Gram", "own_products", "resolve_scale"]
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from genelin.system.cached import cached_property
 from genelin.linalg.column_products import Block, Vector
 from genelin.operators.base import Entries, Operator
 from genelin.operators.covariance import Gram
 from genelin.operators.finite_sum import RowSum
+from genelin.system.cached import cached_property
 
 __all__ = ["Sum"]
 

@@ -12,33 +12,17 @@ from genelin.linalg import ScaledFactor, SparseFactor, column_dots
 from genelin.linalg.column_products import EPS, Block
 from genelin.operators.base import Operator
 
-__all__ = [
-    "LARGEST",
-    "refuse_asymmetric",
-    "refuse_extreme",
-    "refuse_indefinite",
-    "refuse_nonsquare",
-]
+__all__ = ["refuse_asymmetric", "refuse_indefinite", "refuse_nonsquare"]
 
 FACTORED = 4096  # up to this size B is factored to see whether it is positive definite
 TILE = 256  # rows and columns that are compared while they are at hand
 ROUNDING = 1e-10  # of the largest entry
-SMALLEST, LARGEST = 1e-100, 1e100  # whose products are numbers still
 
 
 def refuse_nonsquare(operator: Operator, name: str) -> None:
     """Raise if the operator is not square."""
     if operator.shape[0] != operator.shape[1]:
         raise ValueError(f"{name} must be square, got shape {operator.shape}")
-
-
-def refuse_extreme(size: float, name: str) -> None:
-    """Raise if numbers are so large or small that their squares leave the range of floats."""
-    if size > 0 and not SMALLEST < size < LARGEST:
-        raise ValueError(
-            f"{name} has numbers of the order {size:.0e}, whose products leave the range of "
-            f"floating point: divide {name} by that"
-        )
 
 
 def refuse_asymmetric(operator: Operator, name: str, rng: np.random.Generator) -> None:

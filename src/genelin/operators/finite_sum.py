@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from genelin.system.cached import cached_property
-from genelin.linalg.column_products import Block, Vector
 from genelin.data.row_blocks import DENSE_BLOCK, RowBlock
 from genelin.data.rows import Rows
+from genelin.linalg.column_products import Block, Vector
+from genelin.system.cached import cached_property
 
 __all__ = ["RowSum", "Sample"]
 

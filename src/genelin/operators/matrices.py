@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from genelin.system.cached import cached_property
 from genelin.linalg import ScaledFactor, SparseFactor, scaled_factor, sparse_factor
+from genelin.linalg.block_products import filled_up, times
 from genelin.linalg.column_products import Block, Vector
 from genelin.linalg.sparse_cholesky import Fill, foreseen_fill
 from genelin.linalg.tall_skinny import in_precision
 from genelin.operators.base import Entries, Operator
-from genelin.linalg.block_products import filled_up, times
+from genelin.system.cached import cached_property
 
 __all__ = [
     "FunctionOperator",

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from genelin.system.cached import cached_property
+from genelin.data.row_blocks import row_block
 from genelin.linalg.column_products import Block, Vector
 from genelin.operators.covariance import Gram
-from genelin.data.row_blocks import row_block
+from genelin.system.cached import cached_property
 
 __all__ = ["KEPT", "RowSpace"]
 

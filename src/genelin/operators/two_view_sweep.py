@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from genelin.linalg.column_products import Block, Vector
-from genelin.operators.covariance import Cross, Gram
+from genelin.data.reductions import PairTimes
 from genelin.data.row_blocks import Part
 from genelin.linalg.block_products import filled_up
-from genelin.data.reductions import PairTimes
+from genelin.linalg.column_products import Block, Vector
+from genelin.operators.covariance import Cross, Gram
 
 __all__ = ["Sweep"]
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from genelin.estimators.displays import AGAINST
-from genelin.report.score_sample import Drawn
 from genelin.report.report_model import Array, Subject
+from genelin.report.score_sample import Drawn
 
 __all__ = [
     "MARKS",

@@ -17,8 +17,8 @@ from genelin.estimators.displays import (
 )
 from genelin.io import write_atomically
 from genelin.io.damaged_files import shortened
-from genelin.report.score_sample import Drawn, drawn_scores, held_out_correlations
 from genelin.report.report_model import Subject, subject_of
+from genelin.report.score_sample import Drawn, drawn_scores, held_out_correlations
 
 __all__ = ["write_figures"]
 

@@ -29,11 +29,11 @@ from genelin.report.charts import (
     value_series,
     values_chart,
 )
+from genelin.report.report_model import Array, Subject, subject_of
 from genelin.report.reproduction_steps import call, settings_rows, snippet, written
 from genelin.report.score_sample import Drawn, drawn_scores, held_out_correlations
-from genelin.report.report_model import Array, Subject, subject_of
-from genelin.report.timing_breakdown import bytes_in_words, seconds_in_words, time_shares
 from genelin.report.summary_text import cautions, plural, power, verdict
+from genelin.report.timing_breakdown import bytes_in_words, seconds_in_words, time_shares
 
 __all__ = ["write_report"]
 

@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from genelin.validation import check_count, check_number, check_numbers, settle
 from genelin.linalg import column_dots
 from genelin.linalg.column_products import Block, Vector
 from genelin.linalg.tall_skinny import stacked
 from genelin.operators import Operator, as_operator
 from genelin.results import LinearSolution
+from genelin.validation import check_count, check_number, check_numbers, settle
 
 __all__ = ["Energy", "IterativeSolver", "LinearSolver", "Step"]
 

@@ -8,15 +8,15 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from genelin.validation import shown
 from genelin.errors import not_positive_definite
 from genelin.linalg import column_dots
 from genelin.linalg.column_products import EPS, Block, Vector, large
 from genelin.linalg.tall_skinny import stacked
 from genelin.operators import Operator
 from genelin.solvers.base import IterativeSolver, Step
-from genelin.solvers.spectral_bounds import spectral_bounds
 from genelin.solvers.preconditioners.jacobi import Identical, Jacobi, Preconditioner, Prepared
+from genelin.solvers.spectral_bounds import spectral_bounds
+from genelin.validation import shown
 
 __all__ = ["CG"]
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from genelin.validation import check_number, shown
 from genelin.linalg import column_dots
 from genelin.linalg.column_products import Block, Vector
 from genelin.operators import Operator
 from genelin.solvers.base import IterativeSolver
 from genelin.solvers.spectral_bounds import SpectralBounds, spectral_bounds
+from genelin.validation import check_number, shown
 
 __all__ = ["GradientSolver", "GradientState", "energies", "quotients"]
 

@@ -11,14 +11,14 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from genelin.validation import check_choice, check_count, settle
 from genelin.errors import SolverError
 from genelin.linalg import column_dots
 from genelin.linalg.column_products import EPS, Block, Vector
 from genelin.operators import Operator, RowSum
 from genelin.solvers.base import Step
-from genelin.solvers.spectral_bounds import SpectralBounds, spectral_bounds
 from genelin.solvers.gradient import GradientSolver, GradientState, energies, quotients
+from genelin.solvers.spectral_bounds import SpectralBounds, spectral_bounds
+from genelin.validation import check_choice, check_count, settle
 
 __all__ = ["Pace", "RowState", "StochasticSolver"]
 

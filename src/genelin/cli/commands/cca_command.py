@@ -23,8 +23,8 @@ from genelin.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from genelin.cli.outputs import RunFolder
     from genelin.cli.console import Screen
+    from genelin.cli.outputs import RunFolder
     from genelin.cli.read_views import View
 
 __all__ = ["cca", "demo"]

@@ -42,8 +42,8 @@ def convert(
     SRC is anything that `genelin cca` reads.
     """
     from genelin import io
-    from genelin.cli.outputs import Output
     from genelin.cli.console import Screen
+    from genelin.cli.outputs import Output
 
     screen = Screen(as_json)
     if not Path(source).exists():

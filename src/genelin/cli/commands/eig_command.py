@@ -69,8 +69,8 @@ def eig(
 
     A and B are .npy, .npz (scipy.sparse) or .mtx files; without B it is the identity.
     """
-    from genelin.cli.outputs import interruptible, run_folder
     from genelin.cli.console import Screen
+    from genelin.cli.outputs import interruptible, run_folder
     from genelin.cli.read_views import read_matrix
 
     screen = Screen(as_json)

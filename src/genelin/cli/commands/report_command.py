@@ -25,10 +25,10 @@ def report(folder: str, figures: bool, force: bool, as_json: bool) -> None:
 
     The scores are drawn from the files of the data, if they are still where they were.
     """
+    from genelin.cli.commands.transform_command import load_model, read_run
+    from genelin.cli.console import Screen
     from genelin.cli.outputs import Output
     from genelin.cli.report_pages import refuse_undrawable, write_page
-    from genelin.cli.console import Screen
-    from genelin.cli.commands.transform_command import load_model, read_run
 
     run = Path(folder) / "run.json"
     if not run.is_file():

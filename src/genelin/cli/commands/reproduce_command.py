@@ -35,9 +35,9 @@ def reproduce(
     """Run the experiments of the paper on WHAT, and write their tables and figures."""
     from pathlib import Path
 
+    from genelin.cli.console import Screen
     from genelin.cli.exit_codes import BadInputError
     from genelin.cli.outputs import Output
-    from genelin.cli.console import Screen
 
     screen = Screen(as_json)
     if data is not None and not Path(data).is_dir():

@@ -48,8 +48,8 @@ def transform(
     MODEL is the folder or the model.safetensors that `genelin cca` has written. Of a table, the
     columns that the model was fitted on are taken by name.
     """
-    from genelin.cli.outputs import SCORES, Output, score_columns, write_scores
     from genelin.cli.console import Screen
+    from genelin.cli.outputs import SCORES, Output, score_columns, write_scores
     from genelin.cli.read_views import refuse_mismatch
 
     file = Path(output)

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from genelin.eigen.subspace.ritz_basis import ROUNDING, RitzBasis, start_block
 from genelin.eigen.certify.inertia import count_beyond
+from genelin.eigen.subspace.ritz_basis import ROUNDING, RitzBasis, start_block
 from genelin.errors import NotPositiveDefiniteError
-from genelin.system.cached import cached_property
 from genelin.linalg import (
     Which,
     column_dots,
@@ -24,8 +23,9 @@ from genelin.linalg.diagonal_scaling import column_sums, scaled_by, scaled_facto
 from genelin.linalg.tall_skinny import by_rows
 from genelin.operators import Operator, as_operator
 from genelin.problems import SMALL, Pencil
-from genelin.system.buffer_pool import empty
 from genelin.solvers import CG, Direct, LinearSolver
+from genelin.system.buffer_pool import empty
+from genelin.system.cached import cached_property
 
 __all__ = ["CLEAR", "Gap", "Referee", "distance_behind"]
 

@@ -10,25 +10,31 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from genelin.validation import check_count, check_number, generator, settle
-from genelin.eigen.subspace.ritz_basis import Products, RitzBasis, start_block, within_range
-from genelin.eigen.paper.ccalin import canonical_solution, halves, mirrored
-from genelin.eigen.subspace.correction_equation import Correctors
-from genelin.eigen.paper.genelink import fix_signs
-from genelin.eigen.paper.outer_loop import Callback, Meter, Outcome, guarded
-from genelin.eigen.subspace.feature_order import Ordering
 from genelin.eigen.certify.residual_check import CLEAR, Gap, Referee, distance_behind
+from genelin.eigen.methods.initial_guess import (
+    beside,
+    frequent_start,
+    start_of_views,
+    start_vectors,
+    streams,
+)
+from genelin.eigen.run.canonical_pairs import canonical_solution, fix_signs, halves, mirrored
+from genelin.eigen.run.checkpointer import NO_CHECKPOINT, Checkpointer, State, restore
+from genelin.eigen.run.meter import Meter, guarded
+from genelin.eigen.run.outcome import Outcome
+from genelin.eigen.subspace.correction_equation import Correctors
+from genelin.eigen.subspace.feature_order import Ordering
+from genelin.eigen.subspace.ritz_basis import Products, RitzBasis, start_block, within_range
 from genelin.eigen.subspace.search_spaces import SearchSpace, Space, SplitSpace
-from genelin.eigen.methods.initial_guess import beside, frequent_start, start_of_views, start_vectors, streams
 from genelin.errors import too_many_pairs
-from genelin.io.checkpoint_files import UNKEPT, Journal, State, restore
 from genelin.linalg import column_dots, magnitudes
 from genelin.linalg.column_products import Block, Vector
 from genelin.problems import Pencil, TwoView
-from genelin.results import CCASolution, EigenSolution, Record, Status, Trace
-from genelin.system.buffer_pool import memory_used_again
+from genelin.results import Callback, CCASolution, EigenSolution, Record, Status, Trace
 from genelin.solvers import CG, as_solver
+from genelin.system.buffer_pool import memory_used_again
 from genelin.system.threads import one_blas_thread
+from genelin.validation import check_count, check_number, generator, settle
 
 __all__ = ["Davidson"]
 
@@ -107,7 +113,7 @@ class Davidson:
         tol: float = ...,
         rng: np.random.Generator | int | None = ...,
         callback: Callback | None = ...,
-        journal: Journal = ...,
+        journal: Checkpointer = ...,
     ) -> EigenSolution: ...
     @overload
     def __call__(
@@ -117,7 +123,7 @@ class Davidson:
         tol: float = ...,
         rng: np.random.Generator | int | None = ...,
         callback: Callback | None = ...,
-        journal: Journal = ...,
+        journal: Checkpointer = ...,
     ) -> CCASolution: ...
     def __call__(
         self,
@@ -126,7 +132,7 @@ class Davidson:
         tol: float = 1e-8,
         rng: np.random.Generator | int | None = 0,
         callback: Callback | None = None,
-        journal: Journal = UNKEPT,
+        journal: Checkpointer = NO_CHECKPOINT,
     ) -> EigenSolution | CCASolution:
         """Solve `problem` for k pairs."""
         rng = generator(rng)
@@ -143,7 +149,7 @@ class Davidson:
         tol: float,
         rng: np.random.Generator,
         callback: Callback | None,
-        journal: Journal,
+        journal: Checkpointer,
     ) -> EigenSolution:
         meter = Meter(problem.data_size)
         pencil = meter.metered(problem)
@@ -168,7 +174,7 @@ class Davidson:
         tol: float,
         rng: np.random.Generator,
         callback: Callback | None,
-        journal: Journal,
+        journal: Checkpointer,
     ) -> CCASolution:
         start = start_of_views(self.start, problem)
         if not (problem.X.at_hand and streams(problem)):
@@ -189,7 +195,7 @@ class Davidson:
         tol: float,
         rng: np.random.Generator,
         callback: Callback | None,
-        journal: Journal,
+        journal: Checkpointer,
         start: tuple[Block, Block] | None,
     ) -> CCASolution:
         meter = Meter(problem.data_size, problem.setup)
@@ -231,7 +237,7 @@ class _Run:
         rng: np.random.Generator,
         callback: Callback | None,
         semidefinite: bool = False,
-        journal: Journal = UNKEPT,
+        journal: Checkpointer = NO_CHECKPOINT,
     ) -> None:
         self.settings, self.pencil, self.space = settings, pencil, space
         self.k, self.width = k, settings.width(k)

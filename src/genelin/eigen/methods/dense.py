@@ -8,10 +8,10 @@ from typing import Any, overload
 import numpy as np
 from scipy.linalg import lapack, svd
 
+from genelin.eigen.run.canonical_pairs import canonical_solution, fix_signs
+from genelin.eigen.run.checkpointer import NO_CHECKPOINT, Checkpointer
+from genelin.eigen.run.meter import Meter
 from genelin.eigen.subspace.ritz_basis import ROUNDING
-from genelin.eigen.paper.ccalin import canonical_solution
-from genelin.eigen.paper.genelink import fix_signs
-from genelin.eigen.paper.outer_loop import Callback, Meter
 from genelin.eigen.subspace.whitening import (
     ByDiagonal,
     ByFactor,
@@ -22,7 +22,6 @@ from genelin.eigen.subspace.whitening import (
     whitening_of,
 )
 from genelin.errors import not_positive_definite, too_many_pairs
-from genelin.io.checkpoint_files import UNKEPT, Journal
 from genelin.linalg import (
     ScaledFactor,
     column_norms,
@@ -31,12 +30,12 @@ from genelin.linalg import (
     range_basis,
     scaled_factor,
 )
+from genelin.linalg.block_products import magnitudes_times, times
 from genelin.linalg.column_products import EPS, Block, Vector
 from genelin.linalg.diagonal_scaling import column_sums, scaled_by
 from genelin.operators import Counter, Entries, Operator
-from genelin.linalg.block_products import magnitudes_times, times
 from genelin.problems import Pencil, TwoView
-from genelin.results import CCASolution, EigenSolution, Status, Trace
+from genelin.results import Callback, CCASolution, EigenSolution, Status, Trace
 from genelin.system.threads import blas_for
 
 UNITS = 4  # of rounding in a sum, relative to the sum of the magnitudes of its terms
@@ -122,7 +121,7 @@ class OrDense:
         tol: float = 1e-8,
         rng: np.random.Generator | int | None = 0,
         callback: Callback | None = None,
-        journal: Journal = UNKEPT,
+        journal: Checkpointer = NO_CHECKPOINT,
     ) -> Any:
         """Solve `problem` for k pairs."""
         limited = self.first(problem, k, tol, rng, callback, journal)

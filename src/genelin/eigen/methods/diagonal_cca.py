@@ -8,18 +8,18 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, svds
 
-from genelin.validation import generator
-from genelin.eigen.paper.ccalin import canonical_solution
 from genelin.eigen.methods.davidson import Davidson
 from genelin.eigen.methods.dense import sine_bound, status_of
-from genelin.eigen.paper.outer_loop import Callback, Meter
-from genelin.io.checkpoint_files import UNKEPT, Journal
+from genelin.eigen.run.canonical_pairs import canonical_solution
+from genelin.eigen.run.checkpointer import NO_CHECKPOINT, Checkpointer
+from genelin.eigen.run.meter import Meter
 from genelin.linalg import column_norms
 from genelin.linalg.column_products import Vector
 from genelin.operators import Counter
 from genelin.problems import TwoView, refuse_other_problems
-from genelin.results import CCASolution
+from genelin.results import Callback, CCASolution
 from genelin.system.threads import one_blas_thread
+from genelin.validation import generator
 
 __all__ = ["WhitenedSVD", "is_diagonal"]
 
@@ -51,7 +51,7 @@ class WhitenedSVD:
         tol: float = 1e-6,
         rng: np.random.Generator | int | None = 0,
         callback: Callback | None = None,
-        journal: Journal = UNKEPT,
+        journal: Checkpointer = NO_CHECKPOINT,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs; there is nothing to call back."""
         refuse_other_problems(self, problem)

@@ -10,15 +10,15 @@ import numpy as np
 
 from genelin.eigen.methods.davidson import Davidson
 from genelin.eigen.methods.dense import Dense, decomposed, top_singular
-from genelin.eigen.paper.outer_loop import Callback, Meter
+from genelin.eigen.run.checkpointer import NO_CHECKPOINT, Checkpointer
+from genelin.eigen.run.meter import Meter
 from genelin.eigen.subspace.whitening import whitened_by
-from genelin.io.checkpoint_files import UNKEPT, Journal
 from genelin.linalg import column_norms
 from genelin.linalg.column_products import EPS, Block, Vector
 from genelin.operators import Gram
 from genelin.operators.row_gram import RowSpace
 from genelin.problems import SMALL, TwoView, refuse_other_problems
-from genelin.results import CCASolution
+from genelin.results import Callback, CCASolution
 from genelin.system.threads import blas_for
 
 __all__ = ["FewRows"]
@@ -55,7 +55,7 @@ class FewRows:
         tol: float = 1e-6,
         rng: np.random.Generator | int | None = 0,
         callback: Callback | None = None,
-        journal: Journal = UNKEPT,
+        journal: Checkpointer = NO_CHECKPOINT,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs; there is nothing to call back."""
         refuse_other_problems(self, problem)

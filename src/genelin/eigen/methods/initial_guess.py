@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from genelin.validation import check_numbers
 from genelin.eigen.methods.dense import Dense
 from genelin.linalg.column_products import Block
 from genelin.operators import Counter, Rows
 from genelin.problems import Pencil, TwoView, worth_forming
 from genelin.results import CCASolution, EigenSolution
+from genelin.validation import check_numbers
 
 __all__ = ["beside", "frequent_start", "start_of_views", "start_vectors", "streams"]
 

@@ -8,24 +8,24 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from genelin.validation import check_count, check_method, generator, settle
-from genelin.eigen.subspace.ritz_basis import Products, RitzBasis
-from genelin.eigen.subspace.multiplicity import Pairs, Round, all_copies, kept_of, most_alike
-from genelin.eigen.methods.davidson import Davidson, largest
-from genelin.eigen.paper.genelink import fix_signs
-from genelin.eigen.paper.outer_loop import Callback, Meter, guarded
-from genelin.eigen.subspace.krylov_space import KrylovSpace
 from genelin.eigen.certify.residual_check import CLEAR, Gap, Referee, distance_behind
+from genelin.eigen.methods.davidson import Davidson, largest
+from genelin.eigen.run.canonical_pairs import fix_signs
+from genelin.eigen.run.checkpointer import NO_CHECKPOINT, Checkpointer, State, restore
+from genelin.eigen.run.meter import Meter, guarded
+from genelin.eigen.subspace.krylov_space import KrylovSpace
+from genelin.eigen.subspace.multiplicity import Pairs, Round, all_copies, kept_of, most_alike
+from genelin.eigen.subspace.ritz_basis import Products, RitzBasis
 from genelin.eigen.subspace.whitening import ByFactor, Rooted, Whitening, by_root
 from genelin.errors import not_positive_definite
-from genelin.io.checkpoint_files import UNKEPT, Journal, State, restore
 from genelin.linalg import SparseFactor, column_dots, column_norms
 from genelin.linalg.column_products import Block, Vector
 from genelin.linalg.tall_skinny import tall_dot, tall_times
 from genelin.problems import Pencil, refuse_other_problems
-from genelin.results import EigenSolution, Record, Status, Trace, checked_solution
+from genelin.results import Callback, EigenSolution, Record, Status, Trace, checked_solution
 from genelin.system.buffer_pool import memory_used_again
 from genelin.system.threads import one_blas_thread
+from genelin.validation import check_count, check_method, generator, settle
 
 __all__ = ["Lanczos"]
 
@@ -93,7 +93,7 @@ class Lanczos:
         tol: float = 1e-8,
         rng: np.random.Generator | int | None = 0,
         callback: Callback | None = None,
-        journal: Journal = UNKEPT,
+        journal: Checkpointer = NO_CHECKPOINT,
     ) -> EigenSolution:
         """Solve `problem` for k pairs."""
         refuse_other_problems(self, problem)
@@ -143,7 +143,7 @@ class _Run:
         meter: Meter,
         rng: np.random.Generator,
         callback: Callback | None,
-        journal: Journal,
+        journal: Checkpointer,
     ) -> None:
         self.settings, self.pencil = settings, meter.metered(problem)
         self.k, self.tol, self.meter, self.rng = k, tol, meter, rng

@@ -9,22 +9,22 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from genelin.validation import check_number, generator, settle
-from genelin.eigen.subspace.ritz_basis import start_block
-from genelin.eigen.subspace.multiplicity import Round, all_copies, converged, kept_of
 from genelin.eigen.methods.davidson import Davidson
-from genelin.eigen.paper.outer_loop import Callback, Meter
+from genelin.eigen.run.checkpointer import NO_CHECKPOINT, Checkpointer
+from genelin.eigen.run.meter import Meter
 from genelin.eigen.subspace.krylov_space import KrylovSpace
+from genelin.eigen.subspace.multiplicity import Round, all_copies, converged, kept_of
+from genelin.eigen.subspace.ritz_basis import start_block
 from genelin.eigen.subspace.search_spaces import Basis
 from genelin.eigen.subspace.spectrum_probe import beyond_the_end
-from genelin.io.checkpoint_files import UNKEPT, Journal
 from genelin.linalg import SparseFactor, sparse_factor
 from genelin.linalg.column_products import Block, Vector
 from genelin.operators import Operator
 from genelin.problems import Pencil, refuse_other_problems
-from genelin.results import EigenSolution, Status
+from genelin.results import Callback, EigenSolution, Status
 from genelin.system.buffer_pool import memory_used_again
 from genelin.system.threads import one_blas_thread
+from genelin.validation import check_number, generator, settle
 
 __all__ = ["GUARDS", "ShiftInvert", "one_sided", "sparse_core"]
 
@@ -76,7 +76,7 @@ class ShiftInvert:
         tol: float = 1e-8,
         rng: np.random.Generator | int | None = 0,
         callback: Callback | None = None,
-        journal: Journal = UNKEPT,
+        journal: Checkpointer = NO_CHECKPOINT,
     ) -> EigenSolution:
         """Solve `problem` for k pairs; the callback sees what `Davidson` makes of them."""
         refuse_other_problems(self, problem)

@@ -8,19 +8,21 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.linalg import svd
 
-from genelin.validation import check_choice, generator
+from genelin.eigen.paper.outer_loop import Iteration, run
+from genelin.eigen.run.canonical_pairs import canonical_solution
+from genelin.eigen.run.checkpointer import NO_CHECKPOINT, Checkpointer
+from genelin.eigen.run.meter import Meter
+from genelin.eigen.run.outcome import Outcome
 from genelin.eigen.subspace.ritz_basis import Products, RitzBasis, start_block, within_range
-from genelin.eigen.paper.genelink import fix_signs
-from genelin.eigen.paper.outer_loop import Callback, Iteration, Meter, Outcome, run
 from genelin.errors import too_many_pairs
-from genelin.io.checkpoint_files import UNKEPT, Journal
-from genelin.linalg import column_dots, orthonormalise
+from genelin.linalg import orthonormalise
 from genelin.linalg.column_products import Block, Vector
 from genelin.operators import Operator
 from genelin.problems import Pencil, TwoView, refuse_other_problems
-from genelin.results import CCASolution, Status, Trace
+from genelin.results import Callback, CCASolution, Status
+from genelin.validation import check_choice, generator
 
-__all__ = ["CCALin", "canonical_solution", "halves", "mirrored"]
+__all__ = ["CCALin"]
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class CCALin(Iteration):
         tol: float = 1e-6,
         rng: np.random.Generator | int | None = 0,
         callback: Callback | None = None,
-        journal: Journal = UNKEPT,
+        journal: Checkpointer = NO_CHECKPOINT,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs."""
         refuse_other_problems(self, problem)
@@ -148,49 +150,3 @@ def _block_basis(pencil: Pencil, sigma: Vector, Phi: Block, Psi: Block) -> RitzB
     W = np.block([[Phi, -Phi], [Psi, Psi]]) / np.sqrt(2.0)
     products = Products(W, pencil.A @ W, pencil.B @ W)
     return RitzBasis(products, np.concatenate([sigma, -sigma]))
-
-
-def mirrored(pencil: Pencil, pairs: RitzBasis) -> RitzBasis:
-    """Pairs (φ; ψ)/√2 with values σ, followed by (−φ; ψ)/√2 with values −σ."""
-    flip = np.ones((pencil.d, 1))
-    flip[: pencil.B.diagonal_blocks[0].shape[0]] = -1.0
-    parts = pairs.products
-    image = Products(flip * parts.V, -flip * parts.AV, flip * parts.BV)
-    return RitzBasis(parts.beside(image), np.concatenate([pairs.theta, -pairs.theta]))
-
-
-def halves(pencil: Pencil, W: Block) -> tuple[Block, Block]:
-    """Weights φ and ψ from vectors (φ; ψ)/√2."""
-    Phi, Psi = np.split(np.sqrt(2.0) * W, [pencil.B.diagonal_blocks[0].shape[0]])
-    return Phi, Psi
-
-
-def canonical_solution(
-    problem: TwoView,
-    pairs: tuple[Vector, Block, Block],
-    residuals: Vector,
-    bound: float,
-    status: Status,
-    meter: Meter,
-    outcome: Outcome | None = None,
-    gap_certified: bool = False,
-) -> CCASolution:
-    """Signs, and the plain correlations of the scores: those of S, without the ridge."""
-    sigma, Phi, Psi = pairs
-    signed = fix_signs(Phi)
-    Psi = Psi * np.where(column_dots(signed, Phi) < 0, -1.0, 1.0)
-    x_var, y_var = problem.score_variances(Phi, Psi)
-    spread = np.sqrt(x_var * y_var)
-    scores = np.divide(sigma, spread, out=np.zeros_like(sigma), where=spread > 0)
-    return CCASolution(
-        residuals=residuals,
-        sin_theta_bound=bound,
-        status=status,
-        cost=meter.cost(),
-        trace=outcome.trace if outcome is not None else Trace(),
-        correlations=np.minimum(sigma, 1.0) if problem.weights == (1.0, 1.0) else sigma,
-        x_weights=signed,
-        y_weights=Psi,
-        score_correlations=np.minimum(scores, 1.0),
-        gap_certified=gap_certified,
-    )

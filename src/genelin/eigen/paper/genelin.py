@@ -7,11 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from genelin.eigen.paper.genelink import GenELinK
-from genelin.eigen.paper.outer_loop import Callback
-from genelin.io.checkpoint_files import UNKEPT, Journal
+from genelin.eigen.run.checkpointer import NO_CHECKPOINT, Checkpointer
 from genelin.linalg.column_products import Block
 from genelin.problems import Pencil, refuse_other_problems
-from genelin.results import EigenSolution
+from genelin.results import Callback, EigenSolution
 
 __all__ = ["GenELin"]
 
@@ -42,7 +41,7 @@ class GenELin(GenELinK):
         tol: float = 1e-8,
         rng: np.random.Generator | int | None = 0,
         callback: Callback | None = None,
-        journal: Journal = UNKEPT,
+        journal: Checkpointer = NO_CHECKPOINT,
     ) -> EigenSolution:
         """Solve `problem` for its top pair."""
         refuse_other_problems(self, problem)

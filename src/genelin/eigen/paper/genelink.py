@@ -7,17 +7,19 @@ from typing import ClassVar
 
 import numpy as np
 
-from genelin.validation import generator
+from genelin.eigen.paper.outer_loop import Iteration, run
+from genelin.eigen.run.canonical_pairs import fix_signs
+from genelin.eigen.run.checkpointer import NO_CHECKPOINT, Checkpointer
+from genelin.eigen.run.meter import Meter
+from genelin.eigen.run.outcome import Outcome
 from genelin.eigen.subspace.ritz_basis import start_block
-from genelin.eigen.paper.outer_loop import Callback, Iteration, Meter, Outcome, run
-from genelin.io.checkpoint_files import UNKEPT, Journal
 from genelin.linalg.column_products import Block, Vector
-from genelin.linalg.tall_skinny import by_rows
 from genelin.operators import Shifted
 from genelin.problems import Pencil, refuse_other_problems
-from genelin.results import EigenSolution, Status
+from genelin.results import Callback, EigenSolution, Status
+from genelin.validation import generator
 
-__all__ = ["GenELinK", "fix_signs"]
+__all__ = ["GenELinK"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class GenELinK(Iteration):
         tol: float = 1e-8,
         rng: np.random.Generator | int | None = 0,
         callback: Callback | None = None,
-        journal: Journal = UNKEPT,
+        journal: Checkpointer = NO_CHECKPOINT,
     ) -> EigenSolution:
         """Solve `problem` for k pairs."""
         refuse_other_problems(self, problem)
@@ -89,7 +91,7 @@ class GenELinK(Iteration):
         meter: Meter,
         callback: Callback | None,
         rng: np.random.Generator,
-        journal: Journal,
+        journal: Checkpointer,
     ) -> tuple[Outcome, Vector]:
         """LA and SA: ±A + σB has the same vectors, and what is wanted on top in magnitude."""
         sign = 1.0 if pencil.which == "LA" else -1.0
@@ -107,18 +109,3 @@ class GenELinK(Iteration):
         k = start.shape[1]
         outcome = run(shifted, start, k, self, tol, meter, rng, callback, shown, journal)
         return outcome, shown(outcome.basis.theta)
-
-
-def fix_signs(W: Block) -> Block:
-    """Make the entry of largest magnitude positive in every column, the first of several."""
-    highest, lowest = W.max(axis=0), W.min(axis=0)
-    signs = np.where(highest >= -lowest, 1.0, -1.0)
-    for column in np.flatnonzero((highest == -lowest) & (highest > 0)):
-        signs[column] = np.sign(W[np.abs(W[:, column]).argmax(), column])
-    signed: Block = np.empty(W.shape)  # of its own, since it stays
-
-    def piece(rows: slice) -> None:
-        np.multiply(W[rows], signs, out=signed[rows])
-
-    by_rows(piece, len(W), W.size)
-    return signed

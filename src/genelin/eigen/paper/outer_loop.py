@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from genelin.validation import check_count, check_flag, check_number, settle
+from genelin.eigen.certify.residual_check import Gap, Referee
+from genelin.eigen.paper.row_subsampling import Subsets
+from genelin.eigen.run.checkpointer import NO_CHECKPOINT, Checkpointer, State, restore
+from genelin.eigen.run.meter import Meter, guarded
+from genelin.eigen.run.outcome import Outcome
 from genelin.eigen.subspace.ritz_basis import (
     RitzBasis,
     first_basis,
@@ -18,19 +21,15 @@ from genelin.eigen.subspace.ritz_basis import (
     ritz_basis,
     start_block,
 )
-from genelin.eigen.certify.residual_check import Gap, Referee
-from genelin.eigen.paper.row_subsampling import Subsets
-from genelin.io.checkpoint_files import UNKEPT, Journal, State, restore
 from genelin.linalg import column_dots, magnitudes, orthonormalise
 from genelin.linalg.column_products import Block, Vector
-from genelin.operators import Counter, Counting
 from genelin.problems import Pencil
-from genelin.results import Cost, LinearSolution, Record, Status, Trace
+from genelin.results import Callback, LinearSolution, Record, Status, Trace
 from genelin.solvers import CG, LinearSolver, as_solver
+from genelin.validation import check_count, check_flag, check_number, settle
 
-__all__ = ["Callback", "Iteration", "Meter", "Outcome", "guarded", "run"]
+__all__ = ["Iteration", "run"]
 
-Callback = Callable[[Record, Block], Any]
 PATIENCE = 50  # outer iterations without one per cent of progress
 
 
@@ -80,52 +79,6 @@ class Iteration:
         return self.reduction(t) if callable(self.reduction) else self.reduction
 
 
-class Meter:
-    """Wall time and counts of a run, from the moment it is made."""
-
-    def __init__(self, data_size: float, setup: tuple[float, float] = (0.0, 0.0)) -> None:
-        self._began = time.perf_counter()
-        self.counter = Counter(data_size, passes=setup[0], flops=setup[1])
-
-    def metered(self, pencil: Pencil) -> Pencil:
-        """The pencil with a meter on A and B."""
-        return replace(
-            pencil, A=Counting(pencil.A, self.counter), B=Counting(pencil.B, self.counter)
-        )
-
-    def cost(self) -> Cost:
-        """What was spent so far."""
-        counter = self.counter
-        seconds = time.perf_counter() - self._began
-        return Cost(counter.passes, counter.applications, counter.flops, seconds)
-
-    def carry(self, before: Cost) -> None:
-        """Count what an earlier run has spent on the same problem."""
-        self._began -= before.seconds
-        self.counter.passes += before.passes
-        self.counter.applications += before.applications
-        self.counter.flops += before.flops
-
-    def record(self, t: int, inner: int, residual: float, theta: Vector) -> Record:
-        """The record of outer iteration t."""
-        cost = self.cost()
-        return Record(
-            t, cost.seconds, cost.passes, cost.flops, cost.applications, inner, residual, theta
-        )
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Where the loop ended: `status` is CONVERGED if the referee agrees, else why it ended."""
-
-    basis: RitzBasis
-    residuals: Vector
-    gap: Gap
-    status: Status
-    trace: Trace
-    referee: Referee
-
-
 def run(
     pencil: Pencil,
     start: Block,
@@ -136,7 +89,7 @@ def run(
     rng: np.random.Generator,
     callback: Callback | None = None,
     shown: Callable[[Vector], Vector] = lambda theta: theta,
-    journal: Journal = UNKEPT,
+    journal: Checkpointer = NO_CHECKPOINT,
 ) -> Outcome:
     """Iterate from `start`, or from where an earlier run was, until its first k pairs are good.
 
@@ -200,7 +153,7 @@ def _ending(good: bool, surely: bool, gap: Gap, reason: Status) -> Status:
 
 
 def _recalled(
-    journal: Journal, start: Block, meter: Meter, monitor: _Monitor, subsets: Subsets
+    journal: Checkpointer, start: Block, meter: Meter, monitor: _Monitor, subsets: Subsets
 ) -> tuple[Block, Block | None, list[Record]]:
     """Where to begin, with which trend and records: at `start`, or where an earlier run was."""
     left = journal.recall()
@@ -224,13 +177,6 @@ def _next_part(
         return part, basis
     part = subsets.draw() if subsets.active else pencil
     return part, first_basis(part, basis.W)
-
-
-def guarded(values: Block) -> Block:
-    """A view that a callback cannot write to."""
-    view = values.view()
-    view.flags.writeable = False
-    return view
 
 
 def _largest(theta: Vector) -> float:

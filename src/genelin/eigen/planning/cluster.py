@@ -9,9 +9,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from genelin.validation import check_count, check_float_type, check_number, settle
 from genelin.linalg.column_products import Block
 from genelin.operators import Rows
+from genelin.validation import check_count, check_float_type, check_number, settle
 
 __all__ = ["ClusterSpec", "DataSpec", "described"]
 

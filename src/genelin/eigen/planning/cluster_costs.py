@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from genelin.eigen.planning.cluster import GROUP, ClusterSpec, DataSpec
 from genelin.eigen.methods.davidson import Davidson
 from genelin.eigen.methods.dense import Dense
+from genelin.eigen.planning.cluster import GROUP, ClusterSpec, DataSpec
 from genelin.eigen.planning.machine import Profile
 from genelin.eigen.planning.plan import Plan, Route, duration
 from genelin.eigen.planning.two_view_costs import (

@@ -11,10 +11,17 @@ from scipy import sparse
 from genelin.eigen.methods.davidson import Davidson
 from genelin.eigen.methods.dense import Dense, OrDense
 from genelin.eigen.methods.lanczos import Lanczos
+from genelin.eigen.methods.shift_invert import GUARDS, ShiftInvert, one_sided, sparse_core
 from genelin.eigen.planning.machine import Profile
 from genelin.eigen.planning.plan import Route
-from genelin.eigen.planning.two_view_costs import OUTER, SKINNY, STEPS, basis_memory, basis_seconds, ranked
-from genelin.eigen.methods.shift_invert import GUARDS, ShiftInvert, one_sided, sparse_core
+from genelin.eigen.planning.two_view_costs import (
+    OUTER,
+    SKINNY,
+    STEPS,
+    basis_memory,
+    basis_seconds,
+    ranked,
+)
 from genelin.eigen.subspace.spectrum_probe import crowding, digits_seen
 from genelin.eigen.subspace.whitening import by_diagonal
 from genelin.linalg.sparse_cholesky import foreseen_fill, is_diagonal_matrix

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from genelin.eigen.methods.lanczos import Lanczos
-from genelin.io.checkpoint_files import Journal, State
+from genelin.eigen.run.checkpointer import Checkpointer, State
 from genelin.linalg.column_products import Block
 from genelin.problems import Pencil, TwoView
 from genelin.results import Record
@@ -100,7 +100,7 @@ def _extrapolated(records: list[Record], tried: float, tol: float) -> Rehearsal:
     return Rehearsal(tried + left * price, passes, len(records), tried, last.residual)
 
 
-class _Restarts(Journal):
+class _Restarts(Checkpointer):
     """Ends a run of `Lanczos` at its third restart, or where another method takes over."""
 
     def __init__(self) -> None:

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from genelin.eigen.subspace.ritz_basis import start_block
-from genelin.eigen.subspace.correction_equation import Correctors
 from genelin.eigen.methods.davidson import Davidson
 from genelin.eigen.methods.dense import Dense, OrDense
+from genelin.eigen.methods.diagonal_cca import is_diagonal
 from genelin.eigen.methods.lanczos import Lanczos
 from genelin.eigen.planning.machine import STOCK, Profile, measured, seconds_of
 from genelin.eigen.planning.pencil_costs import held_up, is_explicit, pencil_routes, per_column
-from genelin.eigen.planning.plan import Plan, Route
 from genelin.eigen.planning.pilot_run import begun, rehearsed
+from genelin.eigen.planning.plan import Plan, Route
 from genelin.eigen.planning.two_view_costs import OUTER, STEPS, view_routes
-from genelin.eigen.methods.diagonal_cca import is_diagonal
+from genelin.eigen.subspace.correction_equation import Correctors
+from genelin.eigen.subspace.ritz_basis import start_block
 from genelin.problems import SMALL, Pencil, TwoView
 from genelin.solvers import CG
 

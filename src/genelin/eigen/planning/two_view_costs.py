@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 from genelin.eigen.methods.davidson import Davidson
 from genelin.eigen.methods.dense import Dense, OrDense, has_few
+from genelin.eigen.methods.diagonal_cca import WhitenedSVD, is_diagonal
 from genelin.eigen.methods.dual_cca import FewRows
 from genelin.eigen.planning.machine import Profile, memory_at_hand
 from genelin.eigen.planning.plan import Route
-from genelin.eigen.methods.diagonal_cca import WhitenedSVD, is_diagonal
 from genelin.operators import Rows
 from genelin.operators.row_gram import KEPT
 from genelin.problems import SMALL, TwoView, estimated_entries, worth_forming

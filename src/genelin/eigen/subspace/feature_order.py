@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from genelin.eigen.paper.outer_loop import Callback
 from genelin.linalg.column_products import Block
 from genelin.operators import Rows
 from genelin.problems import TwoView
-from genelin.results import Record
+from genelin.results import Callback, Record
 from genelin.system.readonly import shared_csr
 
 __all__ = ["Ordering"]

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import qr, svd
 
-from genelin.system.cached import cached_property
 from genelin.linalg import column_dots, orthonormalise, rayleigh_ritz
 from genelin.linalg.column_products import Block, Vector
 from genelin.linalg.tall_skinny import by_rows, tall_times
 from genelin.problems import Pencil
-from genelin.system.buffer_pool import empty
 from genelin.solvers import CG
+from genelin.system.buffer_pool import empty
+from genelin.system.cached import cached_property
 
 __all__ = [
     "ROUNDING",

@@ -20,8 +20,8 @@ from genelin.linalg.column_products import Block, Vector
 from genelin.linalg.tall_skinny import by_rows
 from genelin.operators import Operator
 from genelin.results import LinearSolution
-from genelin.system.buffer_pool import empty
 from genelin.solvers.base import Energy, LinearSolver
+from genelin.system.buffer_pool import empty
 
 __all__ = [
     "ByDiagonal",

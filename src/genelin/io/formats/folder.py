@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from genelin.errors import DataError
+from genelin.io.block_readers import BIGGEST, CsrReader, DenseReader, Reader
 from genelin.io.damaged_files import regular, said
 from genelin.io.number_streams import Flat, npy_flat, reading
-from genelin.io.block_readers import BIGGEST, CsrReader, DenseReader, Reader
 
 __all__ = ["HEADER", "FolderWriter", "is_rows_folder", "open_folder", "verify_folder"]
 

@@ -17,9 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genelin.errors import DataError
-from genelin.io.damaged_files import decoding, regular
-from genelin.io.optional_libraries import storage
-from genelin.io.number_streams import Fill, Flat
 from genelin.io.block_readers import (
     SMALL,
     CsrReader,
@@ -32,6 +29,9 @@ from genelin.io.block_readers import (
     check_present,
     check_shape,
 )
+from genelin.io.damaged_files import decoding, regular
+from genelin.io.number_streams import Fill, Flat
+from genelin.io.optional_libraries import storage
 
 __all__ = ["open_h5ad"]
 

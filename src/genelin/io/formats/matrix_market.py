@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from genelin.errors import DataError
-from genelin.io.formats.npz import check_rows
 from genelin.io.block_readers import BIGGEST, check_shape
+from genelin.io.formats.npz import check_rows
 from genelin.io.formats.svmlight import CHUNK, long_numbers, open_bytes, whole_lines
 
 __all__ = ["read_mtx", "unpacked_size"]

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from genelin.errors import DataError
+from genelin.io.block_readers import CsrReader, check_shape, floating
 from genelin.io.damaged_files import decoding, regular
 from genelin.io.number_streams import Zipped, npy_header, reading, zip_member
-from genelin.io.block_readers import CsrReader, check_shape, floating
 from genelin.io.prefetch import loaded
 from genelin.system.memory import memory_at_hand
 

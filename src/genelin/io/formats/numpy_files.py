@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from genelin.errors import DataError
+from genelin.io.block_readers import CsrReader, DenseReader, Reader, check_by_rows
 from genelin.io.formats.npz import npz_kind, npz_members
 from genelin.io.number_streams import npy_flat
-from genelin.io.block_readers import CsrReader, DenseReader, Reader, check_by_rows
 
 __all__ = ["open_npy", "open_npz"]
 

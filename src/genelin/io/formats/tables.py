@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genelin.errors import DataError
+from genelin.io.block_readers import MOST, PieceReader, Pieces
 from genelin.io.damaged_files import decoding, regular, shortened
 from genelin.io.optional_libraries import storage
-from genelin.io.block_readers import MOST, PieceReader, Pieces
 
 __all__ = ["ArrowReader", "ParquetReader", "arrow_batches", "stream_csv"]
 

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genelin.errors import DataError
+from genelin.io.block_readers import PieceReader, Pieces, check_chunk, check_present, check_shape
 from genelin.io.damaged_files import decoding, regular
 from genelin.io.optional_libraries import storage
-from genelin.io.block_readers import PieceReader, Pieces, check_chunk, check_present, check_shape
 
 __all__ = ["ZarrReader"]
 

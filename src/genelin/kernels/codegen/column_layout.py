@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from genelin.kernels.compiled import compiled, threads
 from genelin.kernels.codegen.loop_builder import HALF
 from genelin.kernels.codegen.row_kernels import laid, summed
+from genelin.kernels.compiled import compiled, threads
 from genelin.system.buffer_pool import LINE, empty, in_line
 from genelin.system.threads import equal, in_threads
 

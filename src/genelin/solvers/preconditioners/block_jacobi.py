@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from genelin.validation import check_count, settle, shown
 from genelin.errors import not_positive_definite
 from genelin.linalg.column_products import EPS, Block
 from genelin.operators import Operator
 from genelin.operators.base import Entries
 from genelin.solvers.preconditioners.jacobi import SLACK, Factors, Prepared, entries_of, perron
+from genelin.validation import check_count, settle, shown
 
 __all__ = ["BlockJacobi"]
 

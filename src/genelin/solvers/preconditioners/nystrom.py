@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular, svd
 
-from genelin.validation import check_count, generator, settle
 from genelin.errors import not_positive_definite
 from genelin.linalg.column_products import EPS, Block, Vector
 from genelin.linalg.tall_skinny import subtract_product, tall_dot
 from genelin.operators import Operator
 from genelin.solvers.preconditioners.jacobi import SLACK, Factors, Prepared
+from genelin.validation import check_count, generator, settle
 
 __all__ = ["Nystrom"]
 

@@ -15,11 +15,11 @@ from scipy import sparse
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from genelin import forks, kernels, top_k
-from genelin.system import threads as threading_of_genelin
 from genelin.eigen.planning import machine
 from genelin.kernels import compiled
-from genelin.system.cached import cached_property
+from genelin.system import threads as threading_of_genelin
 from genelin.system.buffer_pool import _Shelf
+from genelin.system.cached import cached_property
 from genelin.system.threads import _Pool, at_most, blas_threads, in_threads, one_blas_thread
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

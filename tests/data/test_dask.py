@@ -8,10 +8,10 @@ from scipy import sparse
 
 from chunks import in_chunks, shared_factors
 from genelin import CCA, CCALin, GeneralizedEigen, datasets, solvers, top_k, top_k_cca
-from genelin.kernels.compiled import threads
-from genelin.operators import Cross, Gram, as_rows, distributed, on_workers
 from genelin.data.dask_rows import _balanced, _meeting, dask_rows
 from genelin.data.row_blocks import Task
+from genelin.kernels.compiled import threads
+from genelin.operators import Cross, Gram, as_rows, distributed, on_workers
 from genelin.system.threads import at_most
 
 

@@ -17,8 +17,8 @@ from genelin import (
     plan_top_k,
     top_k,
 )
-from genelin.eigen.subspace.krylov_space import KrylovSpace
 from genelin.eigen.planning.planner import best_route
+from genelin.eigen.subspace.krylov_space import KrylovSpace
 from genelin.io import Checkpoint
 from genelin.linalg import order, sin_theta
 from genelin.results import Status

@@ -25,9 +25,9 @@ from genelin import (
 )
 from genelin.io import open_rows
 from genelin.report import write_figures, write_report
+from genelin.report.report_model import subject_of
 from genelin.report.reproduction_steps import snippet
 from genelin.report.score_sample import MOST_POINTS, drawn_scores, held_out_correlations
-from genelin.report.report_model import subject_of
 from genelin.report.summary_text import cautions, verdict
 from genelin.solvers import AGD
 

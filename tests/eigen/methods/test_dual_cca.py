@@ -21,8 +21,8 @@ from genelin import (
     TwoView,
     top_k_cca,
 )
-from genelin.eigen.planning.cluster import DataSpec, described
 from genelin.eigen.methods.dual_cca import _view
+from genelin.eigen.planning.cluster import DataSpec, described
 from genelin.eigen.planning.planner import best_route
 from genelin.linalg import sin_theta
 from genelin.operators import Gram, row_space

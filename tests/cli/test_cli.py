@@ -712,7 +712,7 @@ def test_help_is_quick():
 
 
 def test_the_script_is_the_program():
-    project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
     module, name = project["project"]["scripts"]["genelin"].split(":")
     assert getattr(importlib.import_module(module), name) is main
     assert importlib.import_module(module).app.name == "app"
@@ -794,7 +794,10 @@ def test_an_error_that_nobody_meant_to_raise_is_not_blamed_on_the_input(files, c
 
     scope = {"__name__": "genelin.eigen.methods.dense", "np": np}
     exec("def empty(*arguments, **options):\n    return np.empty(0).max()", scope)
-    for place in ("genelin.eigen.methods.dense.top_singular", "genelin.estimators.cca.view_statistics"):
+    for place in (
+        "genelin.eigen.methods.dense.top_singular",
+        "genelin.estimators.cca.view_statistics",
+    ):
         with monkeypatch.context() as patch:
             patch.setattr(place, scope["empty"])
             code, out, err = cli(*given)

@@ -17,12 +17,12 @@ from distributed import Client, LocalCluster, wait
 
 from chunks import in_chunks, shared_factors
 from genelin import CCA, Davidson, datasets, top_k_cca
-from genelin.io import Checkpoint
-from genelin.kernels.compiled import threads
 from genelin.data import dask_scheduler
 from genelin.data.dask_rows import PATIENCE, dask_rows
-from genelin.data.row_blocks import Task
 from genelin.data.reductions import CrossTimes
+from genelin.data.row_blocks import Task
+from genelin.io import Checkpoint
+from genelin.kernels.compiled import threads
 
 PAUSE = float(os.environ.get("GENELIN_TEST_PAUSE", "5"))  # seconds that a worker stands still
 VIEWS = shared_factors(900, 12, 12)

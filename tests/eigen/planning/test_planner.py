@@ -23,11 +23,11 @@ from genelin import (
 from genelin.datasets import mesh_pencil
 from genelin.eigen import planner, routes
 from genelin.eigen.methods.dense import OrDense
+from genelin.eigen.methods.diagonal_cca import WhitenedSVD
 from genelin.eigen.planning.machine import STOCK, measured, memory_at_hand
 from genelin.eigen.planning.pencil_costs import held_up
-from genelin.eigen.planning.planner import best_route, planned
 from genelin.eigen.planning.pilot_run import begun
-from genelin.eigen.methods.diagonal_cca import WhitenedSVD
+from genelin.eigen.planning.planner import best_route, planned
 
 
 def wide_views(n, d, nonzeros, seed=0):

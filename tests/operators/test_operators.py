@@ -8,6 +8,8 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from genelin import Davidson, Dense, GenELinK, Lanczos, plan_top_k, solvers, top_k
+from genelin.data.reductions import CentralMoments
+from genelin.data.row_blocks import Part
 from genelin.operators import (
     BlockDiagonal,
     Counter,
@@ -22,8 +24,6 @@ from genelin.operators import (
     as_operator,
     as_rows,
 )
-from genelin.data.row_blocks import Part
-from genelin.data.reductions import CentralMoments
 from genelin.problems import TwoView
 
 RNG = np.random.default_rng(0)

@@ -43,9 +43,9 @@ from genelin import (
     top_k_cca,
 )
 from genelin.eigen.methods.diagonal_cca import WhitenedSVD
+from genelin.estimators.partial_fit import MOST_FEATURES, Moments, Reservoir
 from genelin.estimators.progress import Progress
 from genelin.inference.classical_tests import wilks_tests
-from genelin.estimators.partial_fit import MOST_FEATURES, Moments, Reservoir
 from genelin.operators import as_rows
 
 

@@ -4,137 +4,33 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
+from genelin.eigen.run.checkpointer import Checkpointer, State
 from genelin.errors import CheckpointWarning
-from genelin.system.interrupts import uninterrupted
 from genelin.io.archive import damaged, load_archive, save_archive
+from genelin.io.checkpoint import FILE, Checkpoint
 from genelin.io.damaged_files import said
 from genelin.io.random_state_json import plain_state, set_state
 from genelin.io.solution_json import cost_of, solution_of, solution_parts, trace_arrays, trace_of
-from genelin.results import CCASolution, Cost, EigenSolution, Record, Status, Trace
+from genelin.results import CCASolution, EigenSolution, Status
+from genelin.system.interrupts import uninterrupted
 
-__all__ = ["UNKEPT", "Checkpoint", "FileJournal", "Journal", "State", "restore"]
+__all__ = ["FileCheckpointer"]
 
 KIND, LAYOUT = "genelin.checkpoint", 1
-FILE = "checkpoint.safetensors"
 STRANGE = (*(KeyError, TypeError, ValueError, AttributeError), *(IndexError, ArithmeticError))
 SHARE = 20.0  # a write that took t seconds is not repeated for so many t
 OPEN = (Status.STOPPED, Status.MAX_ITERATIONS)  # endings after which a run can still go on
 
 
-@dataclass(frozen=True)
-class Checkpoint:
-    """Where a run keeps its state, and how often.
-
-    The state is written after an outer iteration once `every` seconds have passed since the last
-    time (later where writing is slow, so that it takes a twentieth of the time at most), when the
-    run ends, and when an exception ends it, Ctrl-C included. One folder serves one run: two at
-    the same time would replace each other's state.
-
-    Parameters
-    ----------
-    folder : where the file is kept; made if need be.
-    every : seconds between two writes; 0 writes after every outer iteration.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from genelin import Davidson, top_k
-    >>> A = np.diag(np.arange(1.0, 301.0))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     checkpoint = Checkpoint(folder, every=5.0)
-    ...     first = top_k(A, k=2, method=Davidson(), checkpoint=checkpoint)
-    ...     again = top_k(A, k=2, method=Davidson(), checkpoint=checkpoint, resume=True)
-    >>> again.values.round(6).tolist(), again.cost == first.cost
-    ([300.0, 299.0], True)
-    """
-
-    folder: str | Path
-    every: float = 60.0
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.folder, str | Path) or not str(self.folder):
-            raise TypeError(f"checkpoint={self.folder!r} must be a folder or a Checkpoint")
-        number = isinstance(self.every, int | float | np.number)
-        if not number or isinstance(self.every, bool) or not 0 <= self.every < np.inf:
-            raise ValueError(f"every={self.every!r} must be a number of seconds, not negative")
-
-    @classmethod
-    def of(cls, given: Any) -> Checkpoint:
-        """A checkpoint as it is, or one in the folder that is named."""
-        return given if isinstance(given, cls) else cls(given)
-
-    @property
-    def path(self) -> Path:
-        """The file."""
-        return Path(self.folder) / FILE
-
-    @property
-    def exists(self) -> bool:
-        """Whether a run has left something here."""
-        return self.path.exists()
-
-    def part(self, name: str) -> Checkpoint:
-        """A checkpoint in a folder within, for one of several runs."""
-        return Checkpoint(Path(self.folder) / name, self.every)
-
-
-@dataclass(frozen=True)
-class State:
-    """What a run needs to go on: blocks of numbers, plain numbers, and its story so far."""
-
-    arrays: Mapping[str, Any]
-    numbers: Mapping[str, Any]
-    records: list[Record]
-    cost: Cost
-    iterations: int = field(default=-1)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "iterations", len(self.records))  # the list itself grows on
-
-    @property
-    def trace(self) -> Trace:
-        """The records up to this state."""
-        return Trace(self.records[: self.iterations])
-
-
-class Journal:
-    """What a method tells of its progress, and hears of an earlier run; this one keeps nothing."""
-
-    begun = False  # whether an earlier run has left a state
-
-    def recall(self) -> State | None:
-        """The state of an earlier run; the random generator is set back to where it was."""
-        return None
-
-    def keep(self, state: State) -> None:
-        """Take note of where the run is, after an outer iteration and its callback.
-
-        The arrays must not change as long as no other state is kept: work that changes them, up
-        to the next `keep`, is done `undisturbed`.
-        """
-
-    def undisturbed(self) -> AbstractContextManager[None]:
-        """A context in which Ctrl-C waits, where a state is kept."""
-        return nullcontext()
-
-    def resuming(self) -> AbstractContextManager[None]:
-        """A context for taking over a state: one that does not fit is said to be damaged."""
-        return nullcontext()
-
-
-UNKEPT = Journal()
-
-
-class FileJournal(Journal):
+class FileCheckpointer(Checkpointer):
     """A journal in the file of a checkpoint; as a context it writes what is new at the end.
 
     Parameters
@@ -215,7 +111,7 @@ class FileJournal(Journal):
         if self._wrote({"solution": header}, arrays, "the answer"):
             self._fresh = None
 
-    def __enter__(self) -> FileJournal:
+    def __enter__(self) -> FileCheckpointer:
         return self
 
     def __exit__(
@@ -345,41 +241,6 @@ def _check_random(state: Any) -> None:
     if not isinstance(kind, type) or not issubclass(kind, np.random.BitGenerator):
         raise ValueError("its random numbers are of no kind that is known")
     set_state(kind(0), state)
-
-
-def restore(target: Any, names: Iterable[str], numbers: Mapping[str, Any]) -> None:
-    """Set attributes to the numbers of a state, each of the kind that it has.
-
-    Examples
-    --------
-    >>> class Run:
-    ...     steps, marks = 0, [1.0]
-    >>> run = Run()
-    >>> restore(run, ["steps"], {"steps": 3, "marks": []})
-    >>> run.steps
-    3
-    """
-    for name in names:
-        before, value = getattr(target, name), numbers[name]
-        if not _alike(before, value):
-            raise TypeError(f"{name} is {value!r:.40}")
-        setattr(target, name, value)
-
-
-def _alike(before: Any, value: Any) -> bool:
-    """Whether a value from JSON can stand for another one: a number, or lists of numbers."""
-    if isinstance(before, bool) or isinstance(value, bool):
-        return isinstance(before, bool) and isinstance(value, bool)
-    if isinstance(before, int):
-        return isinstance(value, int) and abs(value) < 2**53
-    if isinstance(before, float | np.number):
-        return isinstance(value, int | float) and not np.isnan(float(value))
-    return isinstance(value, list) and all(_alike(0.0, number) for number in _flat(value))
-
-
-def _flat(values: list[Any]) -> Iterator[Any]:
-    for value in values:
-        yield from _flat(value) if isinstance(value, list) else (value,)
 
 
 def _beyond_use(error: ValueError) -> ValueError:

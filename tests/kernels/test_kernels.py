@@ -15,6 +15,9 @@ from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
 from genelin import kernels
+from genelin.data.reductions import SparseMoment
+from genelin.data.row_blocks import Part
+from genelin.data.rows import Rows
 from genelin.kernels import blocks, by_columns, compiled, products, reach
 from genelin.linalg.column_products import LARGE, column_dots
 from genelin.linalg.tall_skinny import tall_dot, tall_times
@@ -28,9 +31,6 @@ from genelin.operators import (
     OffDiagonal,
     as_operator,
 )
-from genelin.data.row_blocks import Part
-from genelin.data.rows import Rows
-from genelin.data.reductions import SparseMoment
 from genelin.problems import estimated_entries
 from genelin.system.buffer_pool import LINE
 from genelin.system.threads import _Pool, at_most, equal, one_blas_thread

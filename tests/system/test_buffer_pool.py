@@ -13,8 +13,8 @@ from scipy import sparse
 
 from genelin import Davidson, TwoView, datasets, room, top_k_cca
 from genelin.eigen.subspace.correction_equation import Correctors
-from genelin.system.buffer_pool import empty, in_line, memory_used_again
 from genelin.solvers import CG
+from genelin.system.buffer_pool import empty, in_line, memory_used_again
 
 LARGE = (1024, 1024)  # 8 MB
 

@@ -5,8 +5,8 @@ import pytest
 from scipy.sparse.linalg import LinearOperator
 
 from genelin import CCA, Davidson, Dense, GenELinK, top_k, top_k_cca
-from genelin.system.internal_errors import is_defect, our_work
 from genelin.errors import InternalError
+from genelin.system.internal_errors import is_defect, our_work
 
 A = np.diag(np.arange(1.0, 9.0))
 
@@ -32,7 +32,9 @@ STRAY = {
 
 @pytest.mark.parametrize("body", STRAY.values(), ids=STRAY)
 def test_a_stray_error_of_the_work_is_an_internal_error(monkeypatch, body):
-    monkeypatch.setattr("genelin.eigen.methods.dense._entries", of_module("genelin.eigen.methods.dense", body))
+    monkeypatch.setattr(
+        "genelin.eigen.methods.dense._entries", of_module("genelin.eigen.methods.dense", body)
+    )
     with pytest.raises(InternalError, match=r"^internal error; please report it: ") as caught:
         top_k(A, method=Dense())
     assert not isinstance(caught.value, ValueError)
@@ -40,7 +42,9 @@ def test_a_stray_error_of_the_work_is_an_internal_error(monkeypatch, body):
 
 
 def test_what_is_said_on_purpose_stays_as_it_is(monkeypatch):
-    said = of_module("genelin.eigen.methods.dense", "raise ValueError('B is singular: add a ridge')")
+    said = of_module(
+        "genelin.eigen.methods.dense", "raise ValueError('B is singular: add a ridge')"
+    )
     monkeypatch.setattr("genelin.eigen.methods.dense._entries", said)
     with pytest.raises(ValueError, match=r"^B is singular: add a ridge$"):
         top_k(A, method=Dense())

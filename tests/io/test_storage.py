@@ -22,8 +22,8 @@ from scipy import sparse
 from genelin import CCA, CCALin, datasets, solvers, top_k_cca
 from genelin.errors import DataError
 from genelin.io import convert, open_rows
-from genelin.io.formats.numpy_files import open_npz
 from genelin.io.block_readers import MemoryReader
+from genelin.io.formats.numpy_files import open_npz
 from genelin.io.prefetch import BlockSource, block_limits
 from genelin.operators import ChunkedRows, Part, Task, as_rows
 

@@ -18,8 +18,8 @@ import pytest
 from scipy import sparse
 
 from genelin import CCA, CCALin, Davidson, top_k, top_k_cca
-from genelin.cli.exit_codes import BadInputError
 from genelin.cli.commands.transform_command import read_run
+from genelin.cli.exit_codes import BadInputError
 from genelin.cli.read_views import read_matrix, read_view
 from genelin.datasets import url_reputation
 from genelin.errors import DataError
@@ -692,7 +692,7 @@ def test_some_damage_to_every_format(kind):
         pytest.importorskip(library)
     if kind == "arrow" and tuple(map(int, version("polars").split(".")[:2])) < (1, 3):
         pytest.skip("Polars of that time reads other numbers where metadata are damaged")
-    sys.path.insert(0, str(Path(__file__).parent.parent))
+    sys.path.insert(0, str(Path(__file__).parents[2]))
     try:
         from fuzz.files import play
     finally:

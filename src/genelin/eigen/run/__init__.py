@@ -1,0 +1,1 @@
+"""What every run has: a meter, checkpoints, an outcome, canonical pairs with signs."""
