@@ -17,7 +17,7 @@ from scipy import sparse
 from genelin import ClusterSpec, Davidson, TwoView, top_k_cca
 from genelin.eigen.planning.cluster_costs import planned_on
 from genelin.eigen.planning.machine import measured
-from genelin.eigen.planning.two_view_costs import OUTER
+from genelin.eigen.planning.two_view_costs import OUTER_ITERATIONS
 
 LOOPBACK = 1e9  # bytes per second
 
@@ -83,7 +83,7 @@ def compared(job: Job, workers: int) -> tuple[float, float, int]:
     problem = TwoView(*views, reg=job.reg, form=False)
     routes = planned_on(spec, problem, job.k, profile, steps).routes  # type: ignore[arg-type]
     foreseen = next(route for route in routes if route.name == "data as operator")
-    return foreseen.seconds * outer / OUTER, took, outer
+    return foreseen.seconds * outer / OUTER_ITERATIONS, took, outer
 
 
 def main() -> None:

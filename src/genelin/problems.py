@@ -166,12 +166,12 @@ class TwoView:
     @cached_property
     def _central_moment(self) -> Block | None:
         """All covariances of dense views in one sweep, where they are worth forming."""
-        dense = not (self.X.is_sparse or self.Y.is_sparse) and (self.center or not self.X.at_hand)
+        dense = not (self.X.is_sparse or self.Y.is_sparse) and (self.center or not self.X.in_memory)
         views = ((self.X, self.X), (self.Y, self.Y), (self.X, self.Y))
         if not dense or not all(worth_forming(*pair, self.form) for pair in views):
             return None
         moment = central_moments(self.X, self.Y)
-        if not self.X.at_hand:
+        if not self.X.in_memory:
             refuse_extreme(self.X.largest, "X")
             refuse_extreme(self.Y.largest, "Y")
         return moment if self.center else moment + np.outer(self.X.mean, self.Y.mean)
@@ -184,7 +184,7 @@ class TwoView:
         if self._central_moment is not None or not self.center:
             return
         for rows in (self.X, self.Y):
-            if not rows.is_sparse and rows.at_hand and worth_forming(rows, rows, self.form):
+            if not rows.is_sparse and rows.in_memory and worth_forming(rows, rows, self.form):
                 own_moment(rows)
 
     def _gram(self, rows: Rows, view: int) -> Gram:
@@ -321,7 +321,7 @@ def _matching(X: Any, Y: Any) -> tuple[Rows, Rows]:
     if not _same_weights(x, y):
         raise ValueError("X and Y have different row weights: give both the same")
     for rows, name in ((x, "X"), (y, "Y")):
-        if rows.at_hand:  # others are looked at when they are first read
+        if rows.in_memory:  # others are looked at when they are first read
             refuse_extreme(rows.largest, name)
     return x, y
 

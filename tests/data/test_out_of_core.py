@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from genelin import CCA, CCALin, Davidson, GeneralizedEigen, TwoView, plan_cca, solvers, top_k_cca
-from genelin.eigen.methods.initial_guess import frequent_start
+from genelin.eigen.methods.initial_guess import frequent_features_guess
 from genelin.linalg import sin_theta
 from genelin.operators import ChunkedRows, Counter, Cross, Gram, Part, as_rows
 
@@ -76,7 +76,7 @@ def test_moments(kind, weighted):
     weights = np.random.default_rng(1).random(X.shape[0]) if weighted else None
     inside, outside = as_rows(X, "X", weights), as_rows(InParts(X), "X", weights)
     assert isinstance(outside, ChunkedRows)
-    assert not outside.at_hand
+    assert not outside.in_memory
     for name in ("mean", "variance", "mean_square"):
         np.testing.assert_allclose(getattr(outside, name), getattr(inside, name), rtol=1e-7)
     assert outside.largest == pytest.approx(inside.largest)
@@ -136,7 +136,7 @@ def test_start_from_frequent_features():
     X, Y = data("sparse", n=1000, d=(30, 20))
     counter = Counter(data_size=X.nnz + Y.nnz)
     inside, outside = (
-        frequent_start(TwoView(*views, reg=0.1, form=False), 2, counter)
+        frequent_features_guess(TwoView(*views, reg=0.1, form=False), 2, counter)
         for views in ((X, Y), (InParts(X), InParts(Y)))
     )
     for one, other in zip(inside, outside, strict=True):

@@ -106,7 +106,7 @@ def test_locally_optimal_is_right(name):
 @pytest.mark.parametrize("k", [15, 18, 21])
 @pytest.mark.parametrize("seed", range(4))
 def test_locally_optimal_when_the_basis_fills_the_space(k, seed):
-    """W, the trend and the corrections have more columns than d together; values repeat."""
+    """W, the direction and the corrections have more columns than d together; values repeat."""
     rng = np.random.default_rng(seed)
     values = np.r_[
         np.sort(rng.integers(2, 10, k - 1))[::-1], 1, 0.9 * rng.integers(0, 3, 45 - k) / 2

@@ -426,7 +426,7 @@ def lowered_cases() -> dict[str, object]:
 def test_lowered_operators_agree_to_single_precision(name: str, k: int) -> None:
     operator = lowered_cases()[name]
     V = np.random.default_rng(2).standard_normal((operator.shape[1], k))
-    single = operator.lowered() @ V.astype(np.float32)
+    single = operator.in_float32() @ V.astype(np.float32)
     assert single.dtype == np.float32
     exact = operator @ V
     np.testing.assert_allclose(single, exact, atol=1e-5 * np.abs(exact).max())
@@ -471,7 +471,7 @@ def test_shifted_products_of_sparse_pencils(
     given = B if explicit else (lambda V: B @ V)
     pencil = [Counting(as_operator(M, shape=(d, d)), counter) for M in (A, given)]
     if dtype is np.float32:
-        pencil = [Counting(M.lowered() or M, counter) for M in (op._operator for op in pencil)]
+        pencil = [Counting(M.in_float32() or M, counter) for M in (op._operator for op in pencil)]
     product = pencil[0].pencil_product(pencil[1])
     KP, curvature = product(P.astype(dtype), theta, sign)
     expected = sign * (theta * (B @ P) - A @ P)

@@ -164,7 +164,7 @@ def test_sum_of_covariances():
         with pytest.raises(ValueError, match="not made of rows of data"):
             total.on_rows([0, 1])
     V = np.eye(5, dtype=np.float32)
-    np.testing.assert_allclose(total.lowered() @ V, expected, rtol=1e-5)
+    np.testing.assert_allclose(total.in_float32() @ V, expected, rtol=1e-5)
     single = Sum([Gram(first, 0.1, True)])
     assert single.row_blocks() is not None
     part = Gram(first, 0.1, True).on_rows(np.arange(7))
@@ -257,7 +257,7 @@ def test_shifted_pair_in_one_sweep(settings, columns, dtype):
     pencil = TwoView(X, Y, **settings).pencil
     A, B = pencil.operators
     if dtype == np.float32:
-        A, B = A.lowered(), B.lowered()
+        A, B = A.in_float32(), B.in_float32()
     shifted = A.pencil_product(B)
     if settings.get("form"):
         assert shifted is None
@@ -405,7 +405,7 @@ def test_copies_of_a_covariance_keep_nothing_that_is_not_theirs():
     whole, factor = gram.entries(), gram.factor()
     assert gram.entries() is whole
     assert gram.factor() is factor
-    for twin in (gram.on_rows(np.arange(20)), gram.lowered(), gram.formed()):
+    for twin in (gram.on_rows(np.arange(20)), gram.in_float32(), gram.formed()):
         np.testing.assert_allclose(twin.entries().dense(), twin @ np.eye(6), atol=1e-6)
         assert twin.factor() is not factor
     part = gram.on_rows(np.arange(20))
@@ -442,9 +442,9 @@ def test_a_sum_keeps_its_own_entries_and_not_those_of_its_terms(formings):
     assert not any("_entries" in vars(term) for term in terms)
 
 
-def test_covariances_that_single_precision_cannot_hold_are_not_lowered():
+def test_covariances_that_single_precision_cannot_hold_are_not_in_float32():
     X = np.random.default_rng(0).standard_normal((30, 4))
     for far, lowered in ((1.0, True), (1e20, False)):
         Z = X * np.r_[1.0, 1.0, far, 1.0]
         for operator in (Gram(Z, scale=True), Cross(X, Z, scale=True)):
-            assert (operator.formed().lowered() is not None) is lowered
+            assert (operator.formed().in_float32() is not None) is lowered

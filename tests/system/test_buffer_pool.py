@@ -12,9 +12,9 @@ import pytest
 from scipy import sparse
 
 from genelin import Davidson, TwoView, datasets, room, top_k_cca
-from genelin.eigen.subspace.correction_equation import Correctors
+from genelin.eigen.subspace.correction_equation import CorrectionEquation
 from genelin.solvers import CG
-from genelin.system.buffer_pool import empty, in_line, memory_used_again
+from genelin.system.buffer_pool import buffer_pool, empty, in_line
 
 LARGE = (1024, 1024)  # 8 MB
 
@@ -31,7 +31,7 @@ LARGE = (1024, 1024)  # 8 MB
     ],
 )
 def test_memory_stays_taken_as_long_as_any_view_of_it_lives(view: Any) -> None:
-    with memory_used_again():
+    with buffer_pool():
         whole = empty(LARGE)
         place = whole.ctypes.data
         part = view(whole)
@@ -50,7 +50,7 @@ def test_memory_stays_taken_as_long_as_any_view_of_it_lives(view: Any) -> None:
 
 def test_a_run_lets_go_of_its_memory_though_a_result_lives_on() -> None:
     tracemalloc.start()
-    with memory_used_again():
+    with buffer_pool():
         kept = empty(LARGE)
         kept[:] = 7.0
         others = [empty(LARGE) for _ in range(8)]
@@ -58,7 +58,7 @@ def test_a_run_lets_go_of_its_memory_though_a_result_lives_on() -> None:
     left = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     assert left < 2 * kept.nbytes
-    with memory_used_again():
+    with buffer_pool():
         for _ in range(5):
             empty(LARGE)[:] = 0.0
     assert (kept == 7.0).all()
@@ -67,7 +67,7 @@ def test_a_run_lets_go_of_its_memory_though_a_result_lives_on() -> None:
 @pytest.mark.parametrize("name", ["MOST_FREE", "SPARING"])
 def test_no_more_is_kept_than_a_limit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, name, 20 * 2**20)
-    with memory_used_again(sparing=name == "SPARING"):
+    with buffer_pool(sparing=name == "SPARING"):
         tracemalloc.start()
         arrays = [empty(LARGE) for _ in range(6)]
         del arrays
@@ -82,13 +82,13 @@ def test_every_thread_has_its_own_run() -> None:
     def work() -> None:
         found.append(empty(LARGE))
 
-    with memory_used_again():
+    with buffer_pool():
         place = empty(LARGE).ctypes.data  # free again at once
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
         assert found[0].ctypes.data != place
-        with memory_used_again():
+        with buffer_pool():
             assert empty(LARGE).ctypes.data != place
         assert empty(LARGE).ctypes.data == place
 
@@ -122,7 +122,7 @@ def test_columns_that_fill_up_a_block_do_not_touch_the_others(columns: int) -> N
     cg = CG()
     inverse = cg.approximate_inverse(cg.init(pencil.B))
     assert inverse is not None
-    correctors = Correctors(pencil, inverse, 10**6)  # long work: in single precision
+    correctors = CorrectionEquation(pencil, inverse, 10**6)  # long work: in single precision
     R = pencil.A @ np.random.default_rng(0).standard_normal((pencil.d, 10))
     chosen = np.arange(columns) + 1
     together = correctors.plain(R, chosen, 1e-6, 200).directions

@@ -71,12 +71,12 @@ class Slow:
     """A value that takes a while."""
 
     def __init__(self):
-        self.begun = threading.Event()
+        self.resumed = threading.Event()
         self.wait = threading.Event()
 
     @cached_property
     def value(self):
-        self.begun.set()
+        self.resumed.set()
         self.wait.wait(30)
         return object()
 

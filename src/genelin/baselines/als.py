@@ -73,19 +73,19 @@ class MomentumALS:
         tol: float = 1e-6,
         rng: Rng = 0,
         callback: Callback | None = None,
-        journal: Checkpointer = NO_CHECKPOINT,
+        checkpoint: Checkpointer = NO_CHECKPOINT,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs."""
         rng, ground = generator(rng), Ground(problem, self)
         m = min(k + self.guards, *problem.splits)
-        run = Run(ground, k, tol, callback, self.iterations, self.max_iter, journal)
+        run = Run(ground, k, tol, callback, self.iterations, self.max_iter, checkpoint)
         solver = as_solver(self.solver)
         start = ground.start(m, rng)
         views = (ground.S_x, ground.S_y)
         x, y = (
             _Half(S, part, k, solver) for S, part in zip(views, ground.halves(start), strict=True)
         )
-        if left := run.recall():
+        if left := run.load():
             x.set(left["x"], left["x_older"])
             y.set(left["y"], left["y_older"])
         to_y = ground.S_xy.T @ x.W
@@ -109,7 +109,7 @@ class MomentumALS:
             y.older = y.W[:, :k] @ x.improve(to_x, beta, self.reduction)
             to_y = ground.S_xy.T @ x.W
             x.older = x.W[:, :k] @ y.improve(to_y, beta, self.reduction)
-            run.keep(x=x.W.copy(), y=y.W.copy(), x_older=x.older, y_older=y.older)
+            run.save(x=x.W.copy(), y=y.W.copy(), x_older=x.older, y_older=y.older)
 
 
 class _Half:

@@ -65,14 +65,14 @@ class AppGrad:
         tol: float = 1e-6,
         rng: Rng = 0,
         callback: Callback | None = None,
-        journal: Checkpointer = NO_CHECKPOINT,
+        checkpoint: Checkpointer = NO_CHECKPOINT,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs."""
         rng, ground = generator(rng), Ground(problem, self)
         etas = _steps(ground, self.step, 0.0)
-        run = Run(ground, k, tol, callback, self.iterations, self.max_iter, journal)
+        run = Run(ground, k, tol, callback, self.iterations, self.max_iter, checkpoint)
         x, y = _sides(ground, (ground.S_x, ground.S_y), k, rng)
-        if left := run.recall():
+        if left := run.load():
             x.set(left["x"])
             y.set(left["y"])
         to_y = ground.S_xy.T @ x.W
@@ -87,7 +87,7 @@ class AppGrad:
             x.step(to_x, etas[0])
             to_y = ground.S_xy.T @ x.W
             y.step(to_y, etas[1])
-            run.keep(x=x.P, y=y.P)
+            run.save(x=x.P, y=y.P)
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class StochasticAppGrad:
         tol: float = 1e-6,
         rng: Rng = 0,
         callback: Callback | None = None,
-        journal: Checkpointer = NO_CHECKPOINT,
+        checkpoint: Checkpointer = NO_CHECKPOINT,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs."""
         rng, ground = generator(rng), Ground(problem, self)
@@ -157,8 +157,8 @@ class StochasticAppGrad:
         every = max(1, round(n / (batch * self.records)))
         views, reason = (ground.S_x, ground.S_y), Status.FIXED_ITERATIONS
         x, y = _sides(ground, views, k, rng)
-        run = Run(ground, k, tol, callback, steps, steps, journal)
-        if left := run.recall():
+        run = Run(ground, k, tol, callback, steps, steps, checkpoint)
+        if left := run.load():
             x.P, y.P, x.W, y.W = (left[name] for name in ("x", "y", "x_unit", "y_unit"))
         for t in range(1 + every * len(run.records), steps + 1):
             rows, slower = rng.integers(0, n, batch), 1.0 + self.decay * t * batch / n
@@ -172,7 +172,7 @@ class StochasticAppGrad:
             if run.verdict(_seen(ground, rows, x, y, to_y)) is Status.STOPPED:
                 reason = Status.STOPPED
                 break
-            run.keep(x=x.P, y=y.P, x_unit=x.W, y_unit=y.W)
+            run.save(x=x.P, y=y.P, x_unit=x.W, y_unit=y.W)
         return ground.solution(ground.pairs(x.W, y.W, k), tol, rng, reason, run.records)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import svd
 
-from genelin.eigen.certify.residual_check import Referee
+from genelin.eigen.certify.residual_check import ResidualCheck
 from genelin.eigen.run.canonical_pairs import canonical_solution, mirrored
 from genelin.eigen.run.checkpointer import NO_CHECKPOINT, Checkpointer, State
 from genelin.eigen.run.meter import Meter, guarded
@@ -92,9 +92,9 @@ class Ground:
         return np.asarray(rng.standard_normal((self.d, m)) / self.scale()[:, None])
 
     @cached_property
-    def _referee(self) -> Referee:
+    def _referee(self) -> ResidualCheck:
         cg = CG()
-        return Referee(self.pencil, cg, cg.init(self.pencil.B))
+        return ResidualCheck(self.pencil, cg, cg.init(self.pencil.B))
 
     def residuals(self, pairs: Pairs) -> Vector:
         """Upper bounds on the residuals of (φ, ψ)/√2 in the B⁻¹-norm."""
@@ -181,31 +181,31 @@ class Run:
         callback: Callback | None,
         iterations: int | None,
         max_iter: int,
-        journal: Checkpointer = NO_CHECKPOINT,
+        checkpoint: Checkpointer = NO_CHECKPOINT,
     ) -> None:
         self.ground, self.k, self.tol, self.callback = ground, k, tol, callback
-        self.iterations, self.max_iter, self.journal = iterations, max_iter, journal
+        self.iterations, self.max_iter, self.checkpoint = iterations, max_iter, checkpoint
         self.records: list[Record] = []
         self.verified: Vector | None = None
         self._scale = ground.scale()[:, None]
         self._distrust, self._best, self._since = 1.0, np.inf, 0
 
-    def recall(self) -> Mapping[str, Block]:
+    def load(self) -> Mapping[str, Block]:
         """The blocks with which an earlier run has ended, to go on from there; none at first."""
-        left = self.journal.recall()
+        left = self.checkpoint.load()
         if left is None:
             return {}
-        with self.journal.resuming():
+        with self.checkpoint.resuming():
             self.ground.meter.carry(left.cost)
             self.records = list(left.trace)
             distrust, best, since = left.numbers["verdict"]
             self._distrust, self._best, self._since = float(distrust), float(best), int(since)
         return left.arrays
 
-    def keep(self, **blocks: Block) -> None:
+    def save(self, **blocks: Block) -> None:
         """Note the blocks from which the next iteration begins."""
         numbers = {"verdict": [self._distrust, self._best, self._since]}
-        self.journal.keep(State(blocks, numbers, self.records, self.ground.meter.cost()))
+        self.checkpoint.save(State(blocks, numbers, self.records, self.ground.meter.cost()))
 
     def verdict(self, pairs: Pairs, inner: int = 0) -> Status | None:
         """Record an iteration; None to go on, else why it ends."""

@@ -136,9 +136,9 @@ def _is_vast(path: str) -> bool:
 
 def _memory() -> float:
     """Bytes that a view may take in memory."""
-    from genelin.system.memory import memory_at_hand
+    from genelin.system.memory import available_memory
 
-    return SHARE * memory_at_hand()
+    return SHARE * available_memory()
 
 
 def read_matrix(path: str) -> Any:

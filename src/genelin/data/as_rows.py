@@ -15,7 +15,7 @@ from genelin.data.row_blocks import RowSource
 from genelin.data.rows import Rows
 from genelin.validation import check_numbers
 
-__all__ = ["as_rows", "is_dask", "kept_elsewhere"]
+__all__ = ["as_rows", "is_dask", "is_row_container"]
 
 
 def as_rows(X: Any, name: str = "X", sample_weight: Any = None) -> Rows:
@@ -54,12 +54,12 @@ def as_rows(X: Any, name: str = "X", sample_weight: Any = None) -> Rows:
     return Rows(matrix, weights)
 
 
-def kept_elsewhere(X: Any) -> bool:
+def is_row_container(X: Any) -> bool:
     """Whether the rows of X are not in memory as one matrix, or are `Rows` already.
 
     Examples
     --------
-    >>> kept_elsewhere([[1.0]]), kept_elsewhere(as_rows([[1.0]]))
+    >>> is_row_container([[1.0]]), is_row_container(as_rows([[1.0]]))
     (False, True)
     """
     return isinstance(X, Rows) or is_dask(X) or hasattr(X, "row_source")

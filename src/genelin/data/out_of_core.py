@@ -59,7 +59,7 @@ class ChunkedRows(Rows):
     ([3.0], [3.5], 6.0)
     """
 
-    at_hand = False
+    in_memory = False
 
     def __init__(
         self, source: RowSource, weights: Vector | None = None, adjusted: Adjustments = ()
@@ -186,7 +186,7 @@ class ChunkedRows(Rows):
         return self._with(_Adjustment(shift=np.where(far, self.mean, 0.0)))
 
     @property
-    def lowered(self) -> Rows:
+    def in_float32(self) -> Rows:
         """The same data in float32, part by part."""
         return self if self.dtype == np.float32 else self._single
 
@@ -249,9 +249,9 @@ def paired(x: Rows, y: Rows) -> tuple[Rows, Rows]:
     """
     if x.n != y.n:
         return x, y
-    if isinstance(x, ChunkedRows) and y.at_hand:
+    if isinstance(x, ChunkedRows) and y.in_memory:
         return x, ChunkedRows(x.source.beside(y.matrix), y.weights)
-    if isinstance(y, ChunkedRows) and x.at_hand:
+    if isinstance(y, ChunkedRows) and x.in_memory:
         return ChunkedRows(y.source.beside(x.matrix), x.weights), y
     return x, y
 

@@ -38,7 +38,7 @@ class Rows:
     ([2.0, 0.0], [1.0, 0.0], 2)
     """
 
-    at_hand = True  # the matrix is in memory
+    in_memory = True  # the matrix is in memory
 
     def __init__(self, matrix: Any, weights: Vector | None = None) -> None:
         self.matrix, self.weights = matrix, weights
@@ -191,7 +191,7 @@ class Rows:
         return bool(np.diff(self.matrix.indptr).max(initial=0) <= 1)
 
     @cached_property
-    def lowered(self) -> Rows:
+    def in_float32(self) -> Rows:
         """The same data in float32."""
         weights: Any = None if self.weights is None else self.weights.astype(np.float32)
         X = self.matrix

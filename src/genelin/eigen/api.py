@@ -14,7 +14,7 @@ from genelin.eigen.planning.cluster import ClusterSpec, DataSpec, described
 from genelin.eigen.planning.cluster_costs import planned_on
 from genelin.eigen.planning.machine import measured
 from genelin.eigen.planning.plan import Plan, Route
-from genelin.eigen.planning.planner import best_route, planned, surveyed, trial_steps
+from genelin.eigen.planning.planner import best_route, measured_plan, planned, trial_steps
 from genelin.eigen.planning.two_view_costs import STEPS
 from genelin.eigen.rescaling import in_units
 from genelin.eigen.run.checkpoint_files import FileCheckpointer
@@ -212,7 +212,7 @@ def plan_top_k(
     problem = Pencil(A, B, which)
     k = check_index("k", k, 1, problem.d, f"the size of A, {problem.d}")
     tol = check_number("tol", tol, above=0, below=1)
-    return surveyed(problem, k, tol)
+    return measured_plan(problem, k, tol)
 
 
 def plan_cca(
@@ -274,7 +274,7 @@ def plan_cca(
     k = check_index("k", k, 1, most, f"the smaller number of columns, {most}")
     tol = check_number("tol", tol, above=0, below=1)
     if cluster is None:
-        return planned(problem, k, measured()) if imagined else surveyed(problem, k, tol)
+        return planned(problem, k, measured()) if imagined else measured_plan(problem, k, tol)
     steps = None if imagined else trial_steps(problem)
     return planned_on(cluster, problem, k, measured(), STEPS if steps is None else steps)
 
@@ -302,7 +302,7 @@ def _described(solution: Solution, route: Route | None) -> Solution:
 
 @dataclass(frozen=True)
 class _Run:
-    """A method on its problem, with a journal where one is wanted."""
+    """A method on its problem, with a checkpointer where one is wanted."""
 
     problem: Any
     method: Any
@@ -321,16 +321,16 @@ class _Run:
         if checkpoint is None:
             return checked_solution(self.method(*given), "method")
         about = fingerprint(self.problem, self.k, self.tol, self.method)
-        journal = FileCheckpointer(checkpoint, about, self.rng, resume)
-        if journal.solution is not None:
-            journal.restore_random()
-            refuse_wrong_answer(self.problem, journal.solution, checkpoint.path)
-            return journal.solution
-        able = "journal" in signature(self.method).parameters
-        with journal:
-            kept = {"journal": journal} if able else {}
+        checkpointer = FileCheckpointer(checkpoint, about, self.rng, resume)
+        if checkpointer.solution is not None:
+            checkpointer.restore_random()
+            refuse_wrong_answer(self.problem, checkpointer.solution, checkpoint.path)
+            return checkpointer.solution
+        able = "checkpoint" in signature(self.method).parameters
+        with checkpointer:
+            kept = {"checkpoint": checkpointer} if able else {}
             solution = checked_solution(self.method(*given, **kept), "method")
-            journal.finish(solution)
+            checkpointer.finish(solution)
         return solution
 
 

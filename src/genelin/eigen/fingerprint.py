@@ -68,7 +68,7 @@ def _of_pencil(problem: Pencil) -> dict[str, Any]:
 def _of_rows(name: str, rows: Rows) -> dict[str, Any]:
     """Shape, kind and a checksum of all numbers; elsewhere, of some rows, and column means."""
     seen = rows
-    if not rows.at_hand:
+    if not rows.in_memory:
         seen = rows.taken(np.unique(np.linspace(0, rows.n - 1, SAMPLE).astype(np.int64)))
     X = seen.matrix
     parts = (X.indptr, X.indices, X.data) if sparse.issparse(X) else (X,)

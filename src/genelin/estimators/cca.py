@@ -41,7 +41,7 @@ from genelin.estimators.random_state import drawn_seed
 from genelin.estimators.structure_coefficients import view_statistics
 from genelin.inference.classical_tests import Significance, Spectrum
 from genelin.linalg.column_products import Block, Vector
-from genelin.operators import Rows, as_rows, kept_elsewhere
+from genelin.operators import Rows, as_rows, is_row_container
 from genelin.problems import TwoView
 from genelin.results import CCASolution
 from genelin.validation import check_flag, check_index, check_numbers, check_path
@@ -252,7 +252,7 @@ class CCA(
         [0.795608]
         """
         self._check_parameters()
-        if kept_elsewhere(X) or kept_elsewhere(y):
+        if is_row_container(X) or is_row_container(y):
             raise TypeError(
                 "partial_fit takes batches that are in memory: give data on disk or with Dask to "
                 "fit, which reads them in parts"
@@ -615,7 +615,7 @@ class CCA(
     def _x_rows(
         self, X: Any, sample_weight: Any = None, reset: bool = False, **options: Any
     ) -> Rows:
-        if kept_elsewhere(X):
+        if is_row_container(X):
             return feature_rows(self, X, _weights(sample_weight), reset)
         with _within_floats("X"):
             X = validate_data(
@@ -630,7 +630,7 @@ class CCA(
         return as_rows(X, "X", _weights(sample_weight))
 
     def _y_rows(self, y: Any, sample_weight: Any = None, reset: bool = False) -> Rows:
-        if not kept_elsewhere(y):
+        if not is_row_container(y):
             with _within_floats("y"):
                 y = check_array(
                     y,

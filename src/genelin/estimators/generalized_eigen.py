@@ -33,7 +33,7 @@ from genelin.estimators.random_state import drawn_seed
 from genelin.io import Checkpoint
 from genelin.linalg import Which
 from genelin.linalg.column_products import Block
-from genelin.operators import Rows, kept_elsewhere
+from genelin.operators import Rows, is_row_container
 from genelin.results import EigenSolution
 from genelin.validation import check_count, check_flag, check_number
 
@@ -228,7 +228,7 @@ class GeneralizedEigen(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     # --- From data to contrasts ------------------------------------------------------------------
 
     def _validated(self, X: Any, y: Any = "no_validation", reset: bool = True) -> Any:
-        if kept_elsewhere(X):
+        if is_row_container(X):
             rows = feature_rows(self, X, reset=reset)
             return rows if isinstance(y, str) else (rows, column_or_1d(np.asarray(y)))
         least = 2 if reset else 1

@@ -18,7 +18,7 @@ from genelin.io.formats.numpy_files import open_npy, open_npz
 from genelin.io.formats.tables import ArrowReader, ParquetReader
 from genelin.io.formats.zarr_arrays import ZarrReader
 from genelin.io.prefetch import BlockSource, block_limits, loaded, prefetched, taken_from
-from genelin.system.memory import memory_at_hand
+from genelin.system.memory import available_memory
 
 __all__ = ["StoredRows", "open_rows"]
 
@@ -98,9 +98,9 @@ class StoredRows:
 
     def load(self) -> Any:
         """All rows in memory: an ndarray or a CSR array."""
-        if self.nbytes > memory_at_hand():
+        if self.nbytes > available_memory():
             raise MemoryError(
-                f"{self.path} takes {self.nbytes:,} bytes in memory, {memory_at_hand():,.0f} are "
+                f"{self.path} takes {self.nbytes:,} bytes in memory, {available_memory():,.0f} are "
                 "free: pass the opened rows themselves, they are read in blocks"
             )
         self._reader.check_unchanged()
@@ -188,7 +188,7 @@ def open_rows(
 def budget(max_memory: float | None) -> float:
     """Bytes for a pass."""
     if max_memory is None:
-        return min(DEFAULT, memory_at_hand() / 4)
+        return min(DEFAULT, available_memory() / 4)
     if isinstance(max_memory, bool) or not isinstance(max_memory, int | float | np.number):
         raise TypeError(f"max_memory={max_memory!r} must be a number of bytes, e.g. 2e9")
     if not max_memory > 0:

@@ -21,8 +21,8 @@ __all__ = [
     "SparseFactor",
     "SymmetricFactors",
     "factored",
-    "foreseen_fill",
     "is_diagonal_matrix",
+    "predicted_fill",
     "sparse_factor",
 ]
 
@@ -223,7 +223,7 @@ class Fill:
         return AGAIN * entry * self.entries
 
 
-def foreseen_fill(M: Any) -> Fill:
+def predicted_fill(M: Any) -> Fill:
     """The size of factors, from the width of the fronts of a walk through the graph of M.
 
     Fronts of that walk (Cuthill & McKee) cut the graph in two, so that a nested dissection has
@@ -233,7 +233,7 @@ def foreseen_fill(M: Any) -> Fill:
     --------
     >>> from scipy import sparse
     >>> path = sparse.diags_array([1.0, 4.0, 1.0], offsets=[-1, 0, 1], shape=(1000, 1000)).tocsr()
-    >>> foreseen_fill(path).entries
+    >>> predicted_fill(path).entries
     1999.0
     """
     M = M.tocsr()

@@ -1,6 +1,6 @@
 """`A @ V` without forming A: matrices, functions, covariances of data, and a meter on them."""
 
-from genelin.data.as_rows import as_rows, kept_elsewhere
+from genelin.data.as_rows import as_rows, is_row_container
 from genelin.data.out_of_core import ChunkedRows
 from genelin.data.row_blocks import Part, RowBlock, RowSource, Task
 from genelin.data.rows import Rows
@@ -38,5 +38,5 @@ __all__ = [
     "Task",
     "as_operator",
     "as_rows",
-    "kept_elsewhere",
+    "is_row_container",
 ]

@@ -79,7 +79,7 @@ class Operator(ABC):
     - `row_blocks()`: the sum over rows of data that this operator is, or None;
     - `n_rows` of the data behind it (0: there are none), and `on_rows(rows)`: the same operator
       from some of them;
-    - `lowered()`: the same operator in single precision where that is cheaper, or None;
+    - `in_float32()`: the same operator in single precision where that is cheaper, or None;
     - `pencil_product(B)`: θB − A in one sweep, where that is cheaper than both products, or None;
     - `is_identity`: whether products are what they are products with, so that none is needed;
     - `flops` per column and `reads`, stored numbers read per application: its cost.
@@ -152,7 +152,7 @@ class Operator(ABC):
         """The operator as a sum over rows of data, or None."""
         return None
 
-    def lowered(self) -> Operator | None:
+    def in_float32(self) -> Operator | None:
         """The same operator in float32, for solves of a few digits; None where it has none."""
         return None
 

@@ -56,9 +56,9 @@ class BlockDiagonal(Operator):
         known = [part for part in parts if part is not None]
         return np.concatenate(known) if len(known) == len(parts) else None
 
-    def lowered(self) -> BlockDiagonal | None:
+    def in_float32(self) -> BlockDiagonal | None:
         """The blocks in float32, if all of them can be had so."""
-        blocks = [block.lowered() for block in self.diagonal_blocks]
+        blocks = [block.in_float32() for block in self.diagonal_blocks]
         if any(block is None for block in blocks):
             return None
         twin = BlockDiagonal(tuple(block for block in blocks if block is not None))
@@ -141,9 +141,9 @@ class OffDiagonal(Operator):
                 return Sweep(cross, x, y)
         return None
 
-    def lowered(self) -> OffDiagonal | None:
+    def in_float32(self) -> OffDiagonal | None:
         """The pair in float32, if the cross-covariance can be had so."""
-        cross = self.cross.lowered()
+        cross = self.cross.in_float32()
         if not isinstance(cross, Cross):
             return None
         twin = OffDiagonal(cross)

@@ -88,9 +88,9 @@ class Counting(Operator):
         self._counter.add(self._operator, V.shape[1])
         return self._operator._apply_transposed(V)
 
-    def lowered(self) -> Counting | None:
+    def in_float32(self) -> Counting | None:
         """The operator inside in float32, on the same meter."""
-        inner = self._operator.lowered()
+        inner = self._operator.in_float32()
         return None if inner is None else Counting(inner, self._counter)
 
     def pencil_product(self, B: Operator) -> PencilProduct | None:

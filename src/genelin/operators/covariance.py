@@ -151,7 +151,7 @@ class Gram(Operator):
 
     def row_blocks(self) -> RowSum | None:
         """The sum over the rows of X, whether or not XᵀX is formed; None if not in memory."""
-        return self._row_sum if self.rows.at_hand else None
+        return self._row_sum if self.rows.in_memory else None
 
     def on_rows(self, rows: Any) -> Gram:
         """The same operator from some rows of X, centred and scaled as all of them are."""
@@ -163,17 +163,17 @@ class Gram(Operator):
         part.reads, part.flops = float(part.rows.stored), 4.0 * part.rows.stored
         return part
 
-    def lowered(self) -> Gram | None:
+    def in_float32(self) -> Gram | None:
         """The same operator in float32; None where dense data would be copied, or overflow."""
         if (self._moment is None and not self.rows.is_sparse) or self.rows.largest > SINGLE:
             return None
         twin = self._twin()
         twin.dtype = np.dtype(np.float32)
         if self._moment is None:
-            twin.rows = self.rows.lowered
+            twin.rows = self.rows.in_float32
         else:
             twin._moment = self._moment.astype(np.float32)
-        twin._mean, twin._factors = _lowered(self._mean), _lowered(self._factors)
+        twin._mean, twin._factors = _in_float32(self._mean), _in_float32(self._factors)
         return twin
 
     def formed(self) -> Gram:
@@ -245,7 +245,9 @@ def own_products(grams: tuple[Any, ...], blocks: list[Block]) -> tuple[Block, Bl
     >>> own_products((Gram([[1.0]]), Gram([[2.0]])), [np.ones((1, 1))] * 2) is None
     True
     """
-    streamed = all(isinstance(S, Gram) and S._moment is None and not S.rows.at_hand for S in grams)
+    streamed = all(
+        isinstance(S, Gram) and S._moment is None and not S.rows.in_memory for S in grams
+    )
     if not streamed or len(grams) != 2:
         return None
     (x, y), (Vx, Vy) = grams, blocks
@@ -369,7 +371,7 @@ class Cross(Operator):
         twin.reads, twin.flops = 0.0, 2.0 * _stored(twin._moment)
         return twin
 
-    def lowered(self) -> Cross | None:
+    def in_float32(self) -> Cross | None:
         """The same operator in float32; None where dense data would be copied, or overflow."""
         if self._moment is None and not (self.x.is_sparse and self.y.is_sparse):
             return None
@@ -378,12 +380,12 @@ class Cross(Operator):
         twin = copy(self)
         twin.dtype = np.dtype(np.float32)
         if self._moment is None:
-            twin.x, twin.y = self.x.lowered, self.y.lowered
+            twin.x, twin.y = self.x.in_float32, self.y.in_float32
         else:
             twin._moment = self._moment.astype(np.float32)
             twin._transposed = self._transposed.astype(np.float32)
-        twin._means = _lowered(self._means[0]), _lowered(self._means[1])
-        twin._factors = _lowered(self._factors[0]), _lowered(self._factors[1])
+        twin._means = _in_float32(self._means[0]), _in_float32(self._means[1])
+        twin._factors = _in_float32(self._factors[0]), _in_float32(self._factors[1])
         return twin
 
     def scaled(self, left: Vector, right: Vector) -> Any:
@@ -417,7 +419,7 @@ def _streamed(x: Rows, y: Rows, x_mean: Any, y_mean: Any, U: Block) -> Block:
     return out
 
 
-def _lowered(v: Any) -> Any:
+def _in_float32(v: Any) -> Any:
     return None if v is None else v.astype(np.float32)
 
 

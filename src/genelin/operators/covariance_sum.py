@@ -80,9 +80,9 @@ class Sum(Operator):
             super().on_rows(rows)
         return Sum([self.terms[0].on_rows(rows)])
 
-    def lowered(self) -> Sum | None:
+    def in_float32(self) -> Sum | None:
         """The terms in float32, if all of them can be had so."""
-        lowered = [term.lowered() for term in self.terms]
+        lowered = [term.in_float32() for term in self.terms]
         known = [term for term in lowered if term is not None]
         if len(known) < len(lowered):
             return None

@@ -11,7 +11,7 @@ from scipy import sparse
 from genelin.linalg import ScaledFactor, SparseFactor, scaled_factor, sparse_factor
 from genelin.linalg.block_products import filled_up, times
 from genelin.linalg.column_products import Block, Vector
-from genelin.linalg.sparse_cholesky import Fill, foreseen_fill
+from genelin.linalg.sparse_cholesky import Fill, predicted_fill
 from genelin.linalg.tall_skinny import in_precision
 from genelin.operators.base import Entries, Operator
 from genelin.system.cached import cached_property
@@ -61,7 +61,7 @@ class MatrixOperator(Operator):
 
     @cached_property
     def _fill(self) -> Fill | None:
-        return foreseen_fill(self.matrix) if sparse.issparse(self.matrix) else None
+        return predicted_fill(self.matrix) if sparse.issparse(self.matrix) else None
 
     @property
     def fill(self) -> Fill | None:
@@ -73,7 +73,7 @@ class MatrixOperator(Operator):
         sparsely = self.fill is not None and self.fill.is_sparse
         return sparse_factor(self.matrix) if sparsely else scaled_factor(self.entries().dense())
 
-    def lowered(self) -> MatrixOperator:
+    def in_float32(self) -> MatrixOperator:
         """The same matrix in float32."""
         twin = MatrixOperator(self.matrix.astype(np.float32))
         twin.dtype = np.dtype(np.float32)
@@ -131,7 +131,7 @@ class Identity(Operator):
     def _apply(self, V: Block) -> Block:
         return in_precision(V, V.dtype)
 
-    def lowered(self) -> Identity:
+    def in_float32(self) -> Identity:
         """The identity of float32 blocks."""
         twin = Identity(self.shape[0])
         twin.dtype = np.dtype(np.float32)
@@ -189,7 +189,7 @@ class FunctionOperator(Operator):
             raise ValueError(f"{self._name} @ V has NaN or inf for a finite V: check the operator")
         return block
 
-    def lowered(self) -> Rounded:
+    def in_float32(self) -> Rounded:
         """Blocks in float32, products as they are."""
         return Rounded(self)
 

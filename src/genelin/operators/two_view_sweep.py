@@ -77,7 +77,7 @@ class Sweep:
     def _summed(self, task: PairTimes) -> tuple[Block, Block]:
         """The product as a sum over the first axis, and its totals."""
         x, y = self._x.rows, self._y.rows
-        if not x.at_hand:
+        if not x.in_memory:
             product, totals = x.summed(task, y, task.U.shape[1])
             return product[None], totals
         self._outs = self._room(task.U.shape)

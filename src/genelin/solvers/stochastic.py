@@ -129,7 +129,7 @@ class StochasticSolver(GradientSolver):
             bounds = bounds.seen(*quotients(direction.p, direction.Bp))
             past.append(direction)
             left = pace.error_left(alpha, gains) if self._reaches_all(state, pace) else np.inf
-            pace.heed(alpha, gains)
+            pace.update(alpha, gains)
             measure = partial(_energies, c, r0, r, bounds.lower, left)
             yield Step(c, measure, r, bounds is state.bounds)
 
@@ -190,7 +190,7 @@ class Pace:
         noise = np.abs(1.0 - alpha) / np.maximum(alpha, EPS)
         return np.asarray(gains * np.maximum(np.minimum(1.0, 4.0 * gains / before), 2.0 * noise))
 
-    def heed(self, alpha: Vector, gains: Vector) -> None:
+    def update(self, alpha: Vector, gains: Vector) -> None:
         """Read more rows while an epoch does not cut the error to a quarter."""
         if np.any(alpha[gains > 0] < 0.25):  # p is mostly noise
             self.shorten()

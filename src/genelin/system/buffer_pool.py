@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["LINE", "empty", "in_line", "memory_used_again", "zeros"]
+__all__ = ["LINE", "buffer_pool", "empty", "in_line", "zeros"]
 
 LINE = 64  # bytes that memory is read by
 LARGE = 2**20  # bytes of an array that is worth to be kept
@@ -75,7 +75,7 @@ class _Loan:
 
 
 @contextmanager
-def memory_used_again(sparing: bool = False) -> Iterator[None]:
+def buffer_pool(sparing: bool = False) -> Iterator[None]:
     """Large arrays of `empty` in this thread take the memory of those that are gone.
 
     Parameters
@@ -84,7 +84,7 @@ def memory_used_again(sparing: bool = False) -> Iterator[None]:
 
     Examples
     --------
-    >>> with memory_used_again():
+    >>> with buffer_pool():
     ...     first = empty((1000, 1000))
     ...     place = first.ctypes.data
     ...     del first

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["memory_at_hand"]
+__all__ = ["available_memory"]
 
 
-def memory_at_hand() -> float:
+def available_memory() -> float:
     """Bytes of memory that can be had, inf where the system does not say.
 
     Pages of files that are cached count as free: the system gives them up.
 
     Examples
     --------
-    >>> memory_at_hand() > 0
+    >>> available_memory() > 0
     True
     """
     try:

@@ -24,7 +24,7 @@ from genelin import (
     top_k,
     top_k_cca,
 )
-from genelin.eigen.certify.residual_check import Gap, Referee
+from genelin.eigen.certify.residual_check import Gap, ResidualCheck
 from genelin.eigen.methods.davidson import _Run
 from genelin.eigen.methods.dense import OrDense
 from genelin.eigen.methods.diagonal_cca import WhitenedSVD, is_diagonal
@@ -430,7 +430,7 @@ def test_a_gap_with_one_more_eigenvalue_in_it_is_narrowed() -> None:
     W = np.eye(22, 1)
     basis = RitzBasis(Products(W, A @ W, W), np.array([2.0]))
     gap = Gap(1.0, 0.01, 1e-4, 1e-6, W, np.array([1e-4]), np.zeros(1), np.zeros(1))
-    found = Referee(problem, cg, cg.init(problem.B)).counted(gap, basis)
+    found = ResidualCheck(problem, cg, cg.init(problem.B)).counted(gap, basis)
     assert found.certified
     assert 0.1 < found.surely < 0.3
     assert 1e-4 / 0.3 <= found.sine <= 1e-3

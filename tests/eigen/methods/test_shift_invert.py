@@ -9,9 +9,9 @@ from scipy.sparse.linalg import aslinearoperator
 
 from genelin import Davidson, Lanczos, Pencil, ShiftInvert, plan_top_k, top_k
 from genelin.eigen.planning.planner import best_route
-from genelin.eigen.subspace.spectrum_probe import beyond_the_end, crowding
+from genelin.eigen.subspace.spectrum_probe import beyond_the_end, clustering
 from genelin.linalg import leading_pairs, order, sin_theta
-from genelin.linalg.sparse_cholesky import factored, foreseen_fill
+from genelin.linalg.sparse_cholesky import factored, predicted_fill
 
 SIDE = 60  # of a square mesh
 
@@ -130,8 +130,8 @@ def test_many_pairs_of_both_ends_are_refused_as_few_are():
 
 def test_a_look_at_the_spectrum_of_a_small_or_a_wrong_pencil():
     few, identity = path(8), sparse.eye_array(8).tocsr()
-    assert crowding(few, identity) > 1
-    assert crowding(few + 9 * identity, identity) is None
+    assert clustering(few, identity) > 1
+    assert clustering(few + 9 * identity, identity) is None
     assert beyond_the_end(few, -identity) == []
 
 
@@ -176,8 +176,8 @@ def test_routes():
     assert isinstance(best_route(Pencil(A, B, "LA"), 5).method, Davidson | Lanczos)
     far = Pencil(A + 30 * identity, None, "SA")  # zero is far from the smallest value
     assert isinstance(best_route(far, 5).method, Lanczos)
-    assert crowding(A, B) > 10
-    assert crowding(A + 30 * identity, identity) is None
+    assert clustering(A, B) > 10
+    assert clustering(A + 30 * identity, identity) is None
     assert beyond_the_end(sparse.diags_array(np.zeros(5)).tocsr(), identity[:5, :5]) == [0.0]
 
 
@@ -194,7 +194,7 @@ def test_crowding_is_that_of_the_smallest_values(side, dimensions):
     """√(largest/smallest) of second differences is cot(π/2(side + 1)) in any dimension."""
     A = grid(side, dimensions)
     true = 1 / np.tan(np.pi / (2 * (side + 1)))
-    assert 0.6 * true < crowding(A, sparse.eye_array(A.shape[0]).tocsr()) < 1.6 * true
+    assert 0.6 * true < clustering(A, sparse.eye_array(A.shape[0]).tocsr()) < 1.6 * true
 
 
 def test_crowding_of_a_graph_is_that_of_its_second_value():
@@ -207,7 +207,7 @@ def test_crowding_of_a_graph_is_that_of_its_second_value():
     values = linalg.eigh(L.toarray(), eigvals_only=True)
     distinct = values[values > 1e-9]
     true = np.sqrt(distinct[-1] / distinct[0])
-    assert 0.6 * true < crowding(L, sparse.eye_array(3000).tocsr()) < 1.6 * true
+    assert 0.6 * true < clustering(L, sparse.eye_array(3000).tocsr()) < 1.6 * true
 
 
 def test_small_values_of_a_cube_need_no_factors():
@@ -227,7 +227,7 @@ def test_factors_that_do_not_fit_in_memory_are_not_taken(monkeypatch):
 
     problem = Pencil(stiffness(), which="SA")
     needed = best_route(problem, 3).memory
-    monkeypatch.setattr(two_view_costs, "memory_at_hand", lambda: needed)
+    monkeypatch.setattr(two_view_costs, "available_memory", lambda: needed)
     assert not isinstance(best_route(problem, 3).method, ShiftInvert)
 
 
@@ -272,7 +272,7 @@ def test_a_pivot_of_zero_is_no_factor():
     ids=["path", "square", "square by nine", "large square", "cube", "diagonal"],
 )
 def test_fill_is_foreseen_within_a_factor_of_three(M):
-    foreseen, true = foreseen_fill(M).entries, factored(M).entries
+    foreseen, true = predicted_fill(M).entries, factored(M).entries
     assert true / 3 <= foreseen <= 3 * true
 
 

@@ -9,22 +9,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import sparse
+from test_chunked import InParts
 
 from genelin import ClusterSpec, DataSpec, Davidson, TwoView, plan_cca, top_k_cca
 from genelin.eigen.planning.cluster import described
 from genelin.eigen.planning.cluster_costs import planned_on
-from genelin.eigen.planning.machine import STOCK
+from genelin.eigen.planning.machine import DEFAULT_PROFILE
 from genelin.eigen.planning.plan import in_bytes
 from genelin.eigen.planning.planner import best_route
-from genelin.eigen.planning.two_view_costs import OUTER
-from test_chunked import InParts
+from genelin.eigen.planning.two_view_costs import OUTER_ITERATIONS
 
 FEW = ClusterSpec(workers=8, cores=16, memory=64e9, bandwidth=1.25e9)
 WIDE = DataSpec(10**8, 10**6, nonzeros=30)
 
 
 def plan(X, Y, cluster=FEW, k=20, steps=20, **settings):
-    return planned_on(cluster, TwoView(*described(X, Y), **settings), k, STOCK, steps)
+    return planned_on(cluster, TwoView(*described(X, Y), **settings), k, DEFAULT_PROFILE, steps)
 
 
 def route(plan, name):
@@ -72,15 +72,17 @@ def test_a_wire_without_delay_leaves_the_work():
 def test_every_round_costs_its_latency():
     late = plan(WIDE, WIDE, replace(FEW, latency=1.0)).chosen
     early = plan(WIDE, WIDE, replace(FEW, latency=0.0)).chosen
-    assert late.seconds - early.seconds == pytest.approx(OUTER * 23)
+    assert late.seconds - early.seconds == pytest.approx(OUTER_ITERATIONS * 23)
 
 
 def test_speeds_are_those_of_a_core():
-    four = replace(STOCK, threads=4, blas_threads=4)
+    four = replace(DEFAULT_PROFILE, threads=4, blas_threads=4)
     data = DataSpec(10**8, 1000)
     views = TwoView(*described(data, data))
     cluster = replace(FEW, bandwidth=1e30, latency=0.0)
-    two_cores, four_cores = (planned_on(cluster, views, 5, p, 20).chosen for p in (STOCK, four))
+    two_cores, four_cores = (
+        planned_on(cluster, views, 5, p, 20).chosen for p in (DEFAULT_PROFILE, four)
+    )
     assert four_cores.seconds > 1.5 * two_cores.seconds
 
 
@@ -221,8 +223,12 @@ def test_predicted_traffic_is_that_of_a_run(workers, monkeypatch):
     steps = solution.trace.column("inner_iterations")
     cluster = ClusterSpec(workers, 1, 1e9, 1e9)
     problem = TwoView(X, Y, **settings)
-    foreseen = route(planned_on(cluster, problem, 8, STOCK, steps.mean()), "data as operator")
-    assert Workers.traffic == pytest.approx(foreseen.traffic * len(steps) / OUTER, rel=0.5)
+    foreseen = route(
+        planned_on(cluster, problem, 8, DEFAULT_PROFILE, steps.mean()), "data as operator"
+    )
+    assert Workers.traffic == pytest.approx(
+        foreseen.traffic * len(steps) / OUTER_ITERATIONS, rel=0.5
+    )
 
 
 def test_real_data_can_be_planned_for_a_cluster():
@@ -240,9 +246,9 @@ def test_the_table_of_the_documentation_is_what_is_planned():
     for row in rows:
         workers, k, hours, on_wire, *sizes = (cell.strip() for cell in row.strip("|").split("|"))
         cluster = replace(FEW, workers=int(workers))
-        chosen = planned_on(cluster, views, int(k), STOCK, 20).chosen
+        chosen = planned_on(cluster, views, int(k), DEFAULT_PROFILE, 20).chosen
         endless = replace(cluster, bandwidth=1e30, latency=0.0)
-        work = planned_on(endless, views, int(k), STOCK, 20).chosen.seconds
+        work = planned_on(endless, views, int(k), DEFAULT_PROFILE, 20).chosen.seconds
         assert f"{chosen.seconds / 3600:.1f}" == hours
         assert f"{(chosen.seconds - work) / 3600:.1f}" == on_wire
         figures = (chosen.memory, chosen.client_memory, chosen.traffic)

@@ -24,9 +24,9 @@ from genelin.datasets import mesh_pencil
 from genelin.eigen import planner, routes
 from genelin.eigen.methods.dense import OrDense
 from genelin.eigen.methods.diagonal_cca import WhitenedSVD
-from genelin.eigen.planning.machine import STOCK, measured, memory_at_hand
+from genelin.eigen.planning.machine import DEFAULT_PROFILE, available_memory, measured
 from genelin.eigen.planning.pencil_costs import held_up
-from genelin.eigen.planning.pilot_run import begun
+from genelin.eigen.planning.pilot_run import lanczos_pilot_run
 from genelin.eigen.planning.planner import best_route, planned
 
 
@@ -69,7 +69,9 @@ def test_indicators_are_solved_by_their_singular_vectors():
 def test_a_trial_tells_when_a_dense_solution_is_not_worth_it():
     X, Y = wide_views(150_000, 3000, 6)
     problem = TwoView(X, Y, reg=1e-6, center=False)
-    assert planned(problem, 20, STOCK).chosen.name == "dense"  # solves might take 20 steps
+    assert (
+        planned(problem, 20, DEFAULT_PROFILE).chosen.name == "dense"
+    )  # solves might take 20 steps
     route = best_route(problem, 20)
     assert (route.name, route.trial) == ("data as operator", 1.0 + planner.trial_steps(problem))
 
@@ -102,16 +104,16 @@ def test_covariances_are_formed_where_that_is_cheaper():
 def test_the_user_decides_on_forming():
     views = wide_views(200_000, 3000, 2)
     for form in (False, True):
-        plan = planned(TwoView(*views, reg=1e-3, form=form), 5, STOCK)
+        plan = planned(TwoView(*views, reg=1e-3, form=form), 5, DEFAULT_PROFILE)
         names = {route.name for route in plan.routes}
         assert names == {"dense", "covariances formed" if form else "data as operator"}
 
 
 def test_what_does_not_fit_in_memory_comes_last(monkeypatch):
     problem = Pencil(sparse.diags_array(np.arange(1.0, 3001.0)))
-    slow = replace(STOCK, entry=1.0)  # an iteration would take for ever
+    slow = replace(DEFAULT_PROFILE, entry=1.0)  # an iteration would take for ever
     assert planned(problem, 3, slow).chosen.name == "dense"
-    monkeypatch.setattr(routes, "memory_at_hand", lambda: 1e7)
+    monkeypatch.setattr(routes, "available_memory", lambda: 1e7)
     assert planned(problem, 3, slow).routes[-1].name == "dense"
 
 
@@ -146,13 +148,18 @@ def test_a_plan_begins_lanczos_and_tells_what_it_saw():
     assert isinstance(chosen.method, Lanczos)
     assert "iterations took" in chosen.reason
     assert chosen.passes / 3 < found.cost.passes < 3 * chosen.passes
-    assert planned(Pencil(A.tocsr(), **wanted), 10, STOCK).chosen.passes < found.cost.passes / 1.5
+    assert (
+        planned(Pencil(A.tocsr(), **wanted), 10, DEFAULT_PROFILE).chosen.passes
+        < found.cost.passes / 1.5
+    )
 
 
 def test_lanczos_that_hands_over_is_foreseen_by_what_it_saw_if_anything():
     line = sparse.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(5000, 5000)).tocsr()
-    assert begun(Lanczos(max_steps=4), Pencil(line), 3, 1e-8, 80).iterations < 40
-    assert begun(Lanczos(), Pencil(line[:300, :300]), 60, 1e-8, 80) is None  # no room for it
+    assert lanczos_pilot_run(Lanczos(max_steps=4), Pencil(line), 3, 1e-8, 80).iterations < 40
+    assert (
+        lanczos_pilot_run(Lanczos(), Pencil(line[:300, :300]), 60, 1e-8, 80) is None
+    )  # no room for it
 
 
 def test_a_look_at_the_spectrum_tells_where_davidson_is_held_up():
@@ -199,7 +206,7 @@ def test_solutions_say_which_route_was_taken():
 def test_the_machine_is_measured_once():
     assert measured() is measured()
     assert min(vars(measured()).values()) > 0
-    assert memory_at_hand() > 0
+    assert available_memory() > 0
 
 
 def test_a_system_that_does_not_say_what_memory_is_free(monkeypatch):
@@ -208,7 +215,7 @@ def test_a_system_that_does_not_say_what_memory_is_free(monkeypatch):
 
     monkeypatch.setattr(Path, "read_text", nothing)  # macOS and Windows have no /proc/meminfo
     monkeypatch.delattr(os, "sysconf", raising=False)  # and Windows not this
-    assert memory_at_hand() == float("inf")
+    assert available_memory() == float("inf")
 
 
 def test_an_iteration_ends_densely_where_that_fits():

@@ -9,6 +9,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
+from test_chunked import InParts
 
 from genelin import (
     CCA,
@@ -30,7 +31,6 @@ from genelin.datasets import sparse_topics, two_view_gaussian
 from genelin.eigen import correction, davidson, start
 from genelin.io import Checkpoint, checkpoint, load_archive, save_archive
 from genelin.linalg import sin_theta
-from test_chunked import InParts
 
 X, Y = two_view_gaussian(1000, d=40, correlations=[0.9, 0.8, 0.7, 0.6, 0.5], kappa=10.0)
 A, B = np.diag(np.linspace(-2.0, 1.0, 200)), np.diag(np.linspace(1.0, 9.0, 200))
@@ -242,7 +242,7 @@ def test_a_run_that_was_stopped_or_cut_short_goes_on(tmp_path):
         assert abs(len(resumed.trace) - len(expected.trace)) <= 1
 
 
-def test_methods_without_a_journal_keep_their_answer(tmp_path):
+def test_methods_without_checkpoints_keep_their_answer(tmp_path):
     calls = []
 
     def method(problem, k, tol, rng, callback):

@@ -9,7 +9,7 @@ from scipy import sparse
 from scipy.linalg import eigh
 
 from genelin import Davidson, Dense, Lanczos, ShiftInvert, Status, top_k
-from genelin.eigen.subspace.multiplicity import least_square, most_alike, steps_to_show
+from genelin.eigen.subspace.multiplicity import largest_cluster, least_square, steps_to_show
 from genelin.linalg import leading_pairs, order
 from genelin.problems import SMALL
 
@@ -147,9 +147,9 @@ def test_integer_spectra_by_the_dense_route():
 
 def test_alike_is_from_one_to_the_next():
     theta = np.array([5.0, 1.0, 1.3, 1.6, 9.0])
-    assert most_alike(theta, np.full(5, 0.35)) == 3
-    assert most_alike(theta, np.full(5, 0.1)) == 1
-    assert most_alike(theta[:0], theta[:0]) == 0
+    assert largest_cluster(theta, np.full(5, 0.35)) == 3
+    assert largest_cluster(theta, np.full(5, 0.1)) == 1
+    assert largest_cluster(theta[:0], theta[:0]) == 0
 
 
 @pytest.mark.parametrize("method", [Lanczos(), Davidson()])

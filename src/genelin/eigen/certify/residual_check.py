@@ -27,7 +27,7 @@ from genelin.solvers import CG, Direct, LinearSolver
 from genelin.system.buffer_pool import empty
 from genelin.system.cached import cached_property
 
-__all__ = ["CLEAR", "Gap", "Referee", "distance_behind"]
+__all__ = ["CLEAR", "Gap", "ResidualCheck", "distance_behind"]
 
 NOISE = 30  # units of rounding in an entry of a residual
 SUMMED = 4  # the same, of the sum of the magnitudes of its terms
@@ -110,7 +110,7 @@ def distance_behind(theta: Vector, k: int, which: Which) -> float:
     return float(sizes[k - 1] - sizes[k]) if len(sizes) > k else 0.0
 
 
-class Referee:
+class ResidualCheck:
     """Bounds from a solver of the library.
 
     A small B of which no lower bound is known is factored: conjugate gradients have no more than an

@@ -10,20 +10,20 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from genelin.eigen.certify.residual_check import CLEAR, Gap, Referee, distance_behind
+from genelin.eigen.certify.residual_check import CLEAR, Gap, ResidualCheck, distance_behind
 from genelin.eigen.methods.initial_guess import (
     beside,
-    frequent_start,
-    start_of_views,
-    start_vectors,
+    frequent_features_guess,
+    guess_for_pencil,
+    guess_for_views,
     streams,
 )
 from genelin.eigen.run.canonical_pairs import canonical_solution, fix_signs, halves, mirrored
 from genelin.eigen.run.checkpointer import NO_CHECKPOINT, Checkpointer, State, restore
 from genelin.eigen.run.meter import Meter, guarded
 from genelin.eigen.run.outcome import Outcome
-from genelin.eigen.subspace.correction_equation import Correctors
-from genelin.eigen.subspace.feature_order import Ordering
+from genelin.eigen.subspace.correction_equation import CorrectionEquation
+from genelin.eigen.subspace.feature_order import FeatureOrder
 from genelin.eigen.subspace.ritz_basis import Products, RitzBasis, start_block, within_range
 from genelin.eigen.subspace.search_spaces import SearchSpace, Space, SplitSpace
 from genelin.errors import too_many_pairs
@@ -32,7 +32,7 @@ from genelin.linalg.column_products import Block, Vector
 from genelin.problems import Pencil, TwoView
 from genelin.results import Callback, CCASolution, EigenSolution, Record, Status, Trace
 from genelin.solvers import CG, as_solver
-from genelin.system.buffer_pool import memory_used_again
+from genelin.system.buffer_pool import buffer_pool
 from genelin.system.threads import one_blas_thread
 from genelin.validation import check_count, check_number, generator, settle
 
@@ -113,7 +113,7 @@ class Davidson:
         tol: float = ...,
         rng: np.random.Generator | int | None = ...,
         callback: Callback | None = ...,
-        journal: Checkpointer = ...,
+        checkpoint: Checkpointer = ...,
     ) -> EigenSolution: ...
     @overload
     def __call__(
@@ -123,7 +123,7 @@ class Davidson:
         tol: float = ...,
         rng: np.random.Generator | int | None = ...,
         callback: Callback | None = ...,
-        journal: Checkpointer = ...,
+        checkpoint: Checkpointer = ...,
     ) -> CCASolution: ...
     def __call__(
         self,
@@ -132,15 +132,15 @@ class Davidson:
         tol: float = 1e-8,
         rng: np.random.Generator | int | None = 0,
         callback: Callback | None = None,
-        journal: Checkpointer = NO_CHECKPOINT,
+        checkpoint: Checkpointer = NO_CHECKPOINT,
     ) -> EigenSolution | CCASolution:
         """Solve `problem` for k pairs."""
         rng = generator(rng)
-        in_parts = isinstance(problem, TwoView) and not problem.X.at_hand
-        with memory_used_again(sparing=in_parts):
+        in_parts = isinstance(problem, TwoView) and not problem.X.in_memory
+        with buffer_pool(sparing=in_parts):
             if isinstance(problem, TwoView):
-                return self._solve_views(problem, k, tol, rng, callback, journal)
-            return self._solve_pencil(problem, k, tol, rng, callback, journal)
+                return self._solve_views(problem, k, tol, rng, callback, checkpoint)
+            return self._solve_pencil(problem, k, tol, rng, callback, checkpoint)
 
     def _solve_pencil(
         self,
@@ -149,12 +149,12 @@ class Davidson:
         tol: float,
         rng: np.random.Generator,
         callback: Callback | None,
-        journal: Checkpointer,
+        checkpoint: Checkpointer,
     ) -> EigenSolution:
         meter = Meter(problem.data_size)
         pencil = meter.metered(problem)
         space = SearchSpace(pencil, self.blocks * self.width(k))
-        run = _Run(self, pencil, space, k, tol, meter, rng, callback, journal=journal)
+        run = _Run(self, pencil, space, k, tol, meter, rng, callback, checkpoint=checkpoint)
         outcome = run.outcome(self.start)
         return EigenSolution(
             residuals=outcome.residuals,
@@ -174,17 +174,17 @@ class Davidson:
         tol: float,
         rng: np.random.Generator,
         callback: Callback | None,
-        journal: Checkpointer,
+        checkpoint: Checkpointer,
     ) -> CCASolution:
-        start = start_of_views(self.start, problem)
-        if not (problem.X.at_hand and streams(problem)):
-            return self._solve_pairs(problem, k, tol, rng, callback, journal, start)
-        ordering = Ordering.of(problem)
+        start = guess_for_views(self.start, problem)
+        if not (problem.X.in_memory and streams(problem)):
+            return self._solve_pairs(problem, k, tol, rng, callback, checkpoint, start)
+        ordering = FeatureOrder.of(problem)
         if start is not None:
             start = ordering.into(*start)
         ordered = ordering.problem(problem)
         callback = ordering.told(callback, ordered)
-        found = self._solve_pairs(ordered, k, tol, rng, callback, journal, start)
+        found = self._solve_pairs(ordered, k, tol, rng, callback, checkpoint, start)
         Wx, Wy = ordering.back(found.x_weights, found.y_weights)
         return replace(found, x_weights=Wx, y_weights=Wy)
 
@@ -195,16 +195,16 @@ class Davidson:
         tol: float,
         rng: np.random.Generator,
         callback: Callback | None,
-        journal: Checkpointer,
+        checkpoint: Checkpointer,
         start: tuple[Block, Block] | None,
     ) -> CCASolution:
         meter = Meter(problem.data_size, problem.setup)
         pencil = meter.metered(problem.pencil)
         space = SplitSpace(pencil, self.blocks * self.width(k))
         semidefinite = problem.semidefinite
-        run = _Run(self, pencil, space, k, tol, meter, rng, callback, semidefinite, journal)
-        if not journal.begun and (start is None or start[0].shape[1] < k):
-            frequent = frequent_start(problem, self.width(k), meter.counter)
+        run = _Run(self, pencil, space, k, tol, meter, rng, callback, semidefinite, checkpoint)
+        if not checkpoint.resumed and (start is None or start[0].shape[1] < k):
+            frequent = frequent_features_guess(problem, self.width(k), meter.counter)
             if frequent is not None:
                 start = frequent if start is None else beside(start, frequent)
         if start is not None:
@@ -237,20 +237,22 @@ class _Run:
         rng: np.random.Generator,
         callback: Callback | None,
         semidefinite: bool = False,
-        journal: Checkpointer = NO_CHECKPOINT,
+        checkpoint: Checkpointer = NO_CHECKPOINT,
     ) -> None:
         self.settings, self.pencil, self.space = settings, pencil, space
         self.k, self.width = k, settings.width(k)
         self.tol, self.meter, self.rng, self.callback = tol, meter, rng, callback
-        self.journal = journal
+        self.checkpoint = checkpoint
         self.semidefinite, self.split = semidefinite, isinstance(space, SplitSpace)
         self.solver = as_solver(settings.solver)
         self.state = self.solver.init(pencil.B)
-        self.referee = Referee(pencil, self.solver, self.state)
+        self.check = ResidualCheck(pencil, self.solver, self.state)
         self.inverse = self.solver.approximate_inverse(self.state)
         diagonal = self.solver.inverse_diagonal(self.state)
         self.correctors = (
-            None if self.inverse is None else Correctors(pencil, self.inverse, self.width, diagonal)
+            None
+            if self.inverse is None
+            else CorrectionEquation(pencil, self.inverse, self.width, diagonal)
         )
         low = None if self.correctors is None else self.correctors.low
         self.single = self.split and not semidefinite and low is not None
@@ -263,12 +265,12 @@ class _Run:
         self.overlooked = False  # whether a pair was, that the guards did not tell of
 
     def outcome(self, start: Any) -> Outcome:
-        """Iterate until the referee agrees that k pairs are good, or the run has to give up."""
+        """Iterate until the check agrees that k pairs are good, or the run has to give up."""
         with one_blas_thread():
-            left = self.journal.recall()
+            left = self.checkpoint.load()
             if left is None:
                 return self._iterate(self._start(start))
-            with self.journal.resuming():
+            with self.checkpoint.resuming():
                 Z = self._resumed(left)
             return self._iterate(Z)
 
@@ -286,16 +288,16 @@ class _Run:
                     return found
                 Z = found
             elif T is None:
-                self.journal.keep(self._state(basis))
+                self.checkpoint.save(self._state(basis))
                 Z = self._corrected(basis, estimates)
             else:
                 Z = T
             full = self.space.size + Z.shape[1] > self.space.most
-            with self.journal.undisturbed():  # what was kept of the space ends with a restart
+            with self.checkpoint.undisturbed():  # what was kept of the space ends with a restart
                 if full:
                     self.space.restart(min(self.settings.keep * self.width, self.space.size))
                 if full or reason is not None or T is not None:  # else it was kept before the solve
-                    self.journal.keep(self._state(basis, Z))
+                    self.checkpoint.save(self._state(basis, Z))
 
     def _expanded(self, Z: Block) -> int:
         """Add directions, and random ones where these leave room for k pairs; how many were new."""
@@ -319,9 +321,9 @@ class _Run:
         return self._best()
 
     def _examined(self, basis: RitzBasis, estimates: Vector, reason: Status) -> Outcome | Block:
-        """What the referee makes of the pairs: the end, or directions to go on with."""
+        """What the check makes of the pairs: the end, or directions to go on with."""
         checked = self._fresh(basis.head(self.k + 1))
-        bounds, E = self.referee.verified(checked, self._enough(checked))
+        bounds, E = self.check.verified(checked, self._enough(checked))
         pairs, residuals = checked.head(self.k), bounds[: self.k]
         goal = self.tol * largest(pairs.theta)
         good = bool(residuals.max() <= goal)
@@ -338,7 +340,7 @@ class _Run:
             if self.tries >= TRIES or not ((good and gap.missed) or narrowly):
                 good = good and bool(residuals.max() <= goal)
                 status, trace = self._ending(reason, good, gap), Trace(self.records)
-                return Outcome(pairs, residuals, gap, status, trace, self.referee)
+                return Outcome(pairs, residuals, gap, status, trace, self.check)
         self._doubt(residuals, estimates)
         return E
 
@@ -376,11 +378,11 @@ class _Run:
         pairs = basis.head(self.k)
         unknown = np.full(len(pairs.theta), np.inf)
         gap = Gap(0.0, np.inf, np.inf, 0.0, basis.W[:, :0], unknown, unknown, unknown)
-        return Outcome(pairs, unknown, gap, reason, Trace(self.records), self.referee)
+        return Outcome(pairs, unknown, gap, reason, Trace(self.records), self.check)
 
     def _start(self, given: Any) -> Block:
         """Random columns, beside what a previous solution has to offer."""
-        known = start_vectors(given, self.pencil)
+        known = guess_for_pencil(given, self.pencil)
         Z = self._random(max(self.width - known.shape[1], 1))
         return np.hstack([known, Z])[:, : max(self.space.most, 1)]
 
@@ -504,7 +506,7 @@ class _Run:
         self.best, self.since = np.inf, 0
 
     def _doubt(self, residuals: Vector, estimates: Vector) -> None:
-        """The referee saw more than the estimates: scale them up."""
+        """The check saw more than the estimates: scale them up."""
         self.tries += 1
         ratios = residuals / np.maximum(estimates[: self.k], 1e-300)
         known = ratios[np.isfinite(ratios)]  # others are of columns that no solve could bound
@@ -534,17 +536,17 @@ class _Run:
         k, theta = self.k, checked.theta
         both = float(np.sqrt(2.0)) if self.split else 1.0
         known = guarded and len(theta) > k
-        gap = self.referee.guarded(checked, bounds, both) if known else None
+        gap = self.check.guarded(checked, bounds, both) if known else None
         pairs, residuals = checked.head(k), bounds[:k]
         if gap is not None:
-            return gap if self.split else self.referee.counted(gap, pairs)
+            return gap if self.split else self.check.counted(gap, pairs)
         guards = basis.W[:, k : k + 3]
         distance = distance_behind(theta, k, self.pencil.which)
         steps = 60 if distance > 1e-2 * largest(theta) else 2
         if self.split:
             pairs, residuals = mirrored(self.pencil, pairs), np.concatenate([residuals] * 2)
             guards = np.hstack([guards, flipped(self.pencil, guards)])
-        return self.referee.gap(pairs, residuals, self.rng, seen=guards, steps=steps)
+        return self.check.gap(pairs, residuals, self.rng, seen=guards, steps=steps)
 
 
 def largest(theta: Vector) -> float:

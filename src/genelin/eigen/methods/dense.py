@@ -121,10 +121,10 @@ class OrDense:
         tol: float = 1e-8,
         rng: np.random.Generator | int | None = 0,
         callback: Callback | None = None,
-        journal: Checkpointer = NO_CHECKPOINT,
+        checkpoint: Checkpointer = NO_CHECKPOINT,
     ) -> Any:
         """Solve `problem` for k pairs."""
-        limited = self.first(problem, k, tol, rng, callback, journal)
+        limited = self.first(problem, k, tol, rng, callback, checkpoint)
         views = isinstance(problem, TwoView)
         ends = (Status.STOPPED, Status.STAGNATED) if views else (Status.STOPPED,)
         if limited.converged or limited.status in ends:

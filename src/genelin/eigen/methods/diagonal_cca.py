@@ -51,7 +51,7 @@ class WhitenedSVD:
         tol: float = 1e-6,
         rng: np.random.Generator | int | None = 0,
         callback: Callback | None = None,
-        journal: Checkpointer = NO_CHECKPOINT,
+        checkpoint: Checkpointer = NO_CHECKPOINT,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs; there is nothing to call back."""
         refuse_other_problems(self, problem)
@@ -65,13 +65,13 @@ class WhitenedSVD:
         scaled = problem.S_xy.scaled(x_root, y_root)
         smaller = min(scaled.shape)
         if k + 1 >= smaller:
-            return Davidson()(problem, k, tol, rng, callback, journal)
+            return Davidson()(problem, k, tol, rng, callback, checkpoint)
         try:
             counted = _counted(scaled, meter.counter, min(max(2 * k + 3, 20), smaller - 1))
             with one_blas_thread():  # many would wait for each other on such short vectors
                 U, sigma, Vt = svds(counted, k + 1, v0=rng.standard_normal(smaller))
         except ArpackError:
-            return Davidson()(problem, k, tol, rng, callback, journal)
+            return Davidson()(problem, k, tol, rng, callback, checkpoint)
         falling = np.argsort(-sigma)
         U, sigma, V = U[:, falling], sigma[falling], Vt[falling].T
         (U, V), top = (U[:, :k], V[:, :k]), sigma[:k]

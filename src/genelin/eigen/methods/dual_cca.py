@@ -55,11 +55,11 @@ class FewRows:
         tol: float = 1e-6,
         rng: np.random.Generator | int | None = 0,
         callback: Callback | None = None,
-        journal: Checkpointer = NO_CHECKPOINT,
+        checkpoint: Checkpointer = NO_CHECKPOINT,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs; there is nothing to call back."""
         refuse_other_problems(self, problem)
-        if not (problem.X.at_hand and problem.Y.at_hand):
+        if not (problem.X.in_memory and problem.Y.in_memory):
             raise ValueError("FewRows needs X and Y in memory: use method=None or Davidson()")
         meter = Meter(problem.data_size)
         x, y = (_view(gram) for gram in (problem.S_x, problem.S_y))

@@ -14,7 +14,7 @@ from genelin.problems import Pencil, TwoView, worth_forming
 from genelin.results import CCASolution, EigenSolution
 from genelin.validation import check_numbers
 
-__all__ = ["beside", "frequent_start", "start_of_views", "start_vectors", "streams"]
+__all__ = ["beside", "frequent_features_guess", "guess_for_pencil", "guess_for_views", "streams"]
 
 FREQUENT = 1000  # features of a view that are solved densely, at most
 WORTH = 2.0  # passes over the data whose work the dense solution may take
@@ -23,7 +23,9 @@ PASSES = 3  # to form their covariances from rows that are not in memory
 SHARE = 0.25  # of all entries that they must hold
 
 
-def frequent_start(problem: TwoView, k: int, counter: Counter) -> tuple[Block, Block] | None:
+def frequent_features_guess(
+    problem: TwoView, k: int, counter: Counter
+) -> tuple[Block, Block] | None:
     """Canonical pairs of the most frequent features of sparse views, as a pair of blocks.
 
     Where features follow a power law, a thousand of them hold most entries, and their pairs are
@@ -37,9 +39,9 @@ def frequent_start(problem: TwoView, k: int, counter: Counter) -> tuple[Block, B
     >>> from scipy import sparse
     >>> X = sparse.csr_array(np.repeat(np.eye(3), 5, axis=0))
     >>> counter = Counter(data_size=30)
-    >>> frequent_start(TwoView(X, X, reg=0.1, form=False), 1, counter)[0].shape, counter.passes
+    >>> frequent_features_guess(TwoView(X, X, reg=0.1, form=False), 1, counter)[0].shape, counter.passes
     ((3, 1), 0.6666666666666666)
-    >>> frequent_start(TwoView(X, X, reg=0.1, form=True), 1, counter)
+    >>> frequent_features_guess(TwoView(X, X, reg=0.1, form=True), 1, counter)
     """
     views = (problem.X, problem.Y)
     if not streams(problem):
@@ -53,7 +55,7 @@ def frequent_start(problem: TwoView, k: int, counter: Counter) -> tuple[Block, B
         return None
     part = TwoView(X, Y, problem.regs, problem.center, problem.scale, form=True)
     solution = Dense()(part, min(k, *part.splits))
-    reads = float(stored) if X.at_hand else PASSES * problem.data_size
+    reads = float(stored) if X.in_memory else PASSES * problem.data_size
     counter.read(reads, solution.cost.flops)
     Wx, Wy = (np.zeros((d, len(solution.correlations))) for d in problem.splits)
     Wx[x], Wy[y] = solution.x_weights, solution.y_weights
@@ -88,7 +90,7 @@ def beside(start: tuple[Block, Block], more: tuple[Block, Block]) -> tuple[Block
     return x, y
 
 
-def start_of_views(given: Any, problem: TwoView) -> tuple[Block, Block] | None:
+def guess_for_views(given: Any, problem: TwoView) -> tuple[Block, Block] | None:
     """A start for two views as one block for each."""
     if given is None:
         return None
@@ -108,7 +110,7 @@ def start_of_views(given: Any, problem: TwoView) -> tuple[Block, Block] | None:
     return x, y
 
 
-def start_vectors(given: Any, pencil: Pencil) -> Block:
+def guess_for_pencil(given: Any, pencil: Pencil) -> Block:
     """Columns to begin with, from a solution or from blocks."""
     if given is None:
         return np.empty((pencil.d, 0))

@@ -8,13 +8,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from genelin.eigen.certify.residual_check import CLEAR, Gap, Referee, distance_behind
+from genelin.eigen.certify.residual_check import CLEAR, Gap, ResidualCheck, distance_behind
 from genelin.eigen.methods.davidson import Davidson, largest
 from genelin.eigen.run.canonical_pairs import fix_signs
 from genelin.eigen.run.checkpointer import NO_CHECKPOINT, Checkpointer, State, restore
 from genelin.eigen.run.meter import Meter, guarded
 from genelin.eigen.subspace.krylov_space import KrylovSpace
-from genelin.eigen.subspace.multiplicity import Pairs, Round, all_copies, kept_of, most_alike
+from genelin.eigen.subspace.multiplicity import (
+    Pairs,
+    Round,
+    complete_multiplicities,
+    kept_of,
+    largest_cluster,
+)
 from genelin.eigen.subspace.ritz_basis import Products, RitzBasis
 from genelin.eigen.subspace.whitening import ByFactor, Rooted, Whitening, by_root
 from genelin.errors import not_positive_definite
@@ -23,7 +29,7 @@ from genelin.linalg.column_products import Block, Vector
 from genelin.linalg.tall_skinny import tall_dot, tall_times
 from genelin.problems import Pencil, refuse_other_problems
 from genelin.results import Callback, EigenSolution, Record, Status, Trace, checked_solution
-from genelin.system.buffer_pool import memory_used_again
+from genelin.system.buffer_pool import buffer_pool
 from genelin.system.threads import one_blas_thread
 from genelin.validation import check_count, check_method, generator, settle
 
@@ -93,21 +99,21 @@ class Lanczos:
         tol: float = 1e-8,
         rng: np.random.Generator | int | None = 0,
         callback: Callback | None = None,
-        journal: Checkpointer = NO_CHECKPOINT,
+        checkpoint: Checkpointer = NO_CHECKPOINT,
     ) -> EigenSolution:
         """Solve `problem` for k pairs."""
         refuse_other_problems(self, problem)
         rng, meter = generator(rng), Meter(problem.data_size)
-        further, left = self.further, journal.recall()
+        further, left = self.further, checkpoint.load()
         if self._fits(k, problem.d) and (left is None or "F" in left.arrays):
-            with memory_used_again(), one_blas_thread():
-                run = _Run(self, problem, k, tol, meter, rng, callback, journal)
+            with buffer_pool(), one_blas_thread():
+                run = _Run(self, problem, k, tol, meter, rng, callback, checkpoint)
                 found = run.outcome(left)
             if isinstance(found, EigenSolution):
                 return found
             if found.shape[1] and isinstance(further, Davidson):
                 further = replace(further, start=found)
-        kept = {"journal": journal} if "journal" in signature(further).parameters else {}
+        kept = {"checkpoint": checkpoint} if "checkpoint" in signature(further).parameters else {}
         solution: EigenSolution = checked_solution(
             further(problem, k, tol, rng, callback, **kept), "further"
         )
@@ -143,11 +149,11 @@ class _Run:
         meter: Meter,
         rng: np.random.Generator,
         callback: Callback | None,
-        journal: Checkpointer,
+        checkpoint: Checkpointer,
     ) -> None:
         self.settings, self.pencil = settings, meter.metered(problem)
         self.k, self.tol, self.meter, self.rng = k, tol, meter, rng
-        self.callback, self.journal = callback, journal
+        self.callback, self.checkpoint = callback, checkpoint
         self.white = _whitening(problem, meter)
         self.space = KrylovSpace(self._product, problem.d, settings.most(k), OVERLAP * tol)
         self.steps = 0
@@ -164,7 +170,7 @@ class _Run:
         if left is None:
             self.space.begin(self._random(self.settings.columns))
         else:
-            with self.journal.resuming():
+            with self.checkpoint.resuming():
                 self._resume(left)
         while True:
             theta, U, residuals = self._step()
@@ -175,9 +181,9 @@ class _Run:
             if self._full:
                 if self._too_slow(missing):
                     return self._vectors(U[:, : self._worth_keeping(theta, residuals)])
-                with self.journal.undisturbed():
+                with self.checkpoint.undisturbed():
                     self.space.restart(theta, U, self.settings.kept(self.k))
-                    self.journal.keep(self._state())
+                    self.checkpoint.save(self._state())
 
     def _ended(
         self, theta: Vector, U: Block, residuals: Vector, stopped: bool
@@ -199,7 +205,7 @@ class _Run:
             floor=0.0 if self.pencil.which == "LM" else float(theta[-1]),
             steps=self.settings.steps(self.k),
         )
-        complete = all_copies(search, found, few, columns)
+        complete = complete_multiplicities(search, found, few, columns)
         if complete is None:
             return found.V[:, :0]
         return self._examined(complete, stopped)
@@ -260,7 +266,7 @@ class _Run:
         """With how many pairs another method may begin: none where copies could be missing."""
         k, columns = self.k, self.settings.columns
         seen, doubt = theta[: k + 1], residuals[: k + 1]
-        crowded = most_alike(seen, 2 * np.maximum(doubt, self.tol * largest(seen))) >= columns
+        crowded = largest_cluster(seen, 2 * np.maximum(doubt, self.tol * largest(seen))) >= columns
         return 0 if crowded else Davidson.width(k)
 
     def _vectors(self, U: Block) -> Block:
@@ -305,11 +311,11 @@ class _Run:
     def _gap(self, checked: RitzBasis, bounds: Vector) -> Gap:
         """What comes next: the guard where that can tell, else what a short search finds."""
         pairs, residuals = checked.head(self.k), bounds[: self.k]
-        referee = Referee(self.pencil, Rooted(self.white), self.pencil.B)
-        gap = referee.guarded(checked, bounds)
+        check = ResidualCheck(self.pencil, Rooted(self.white), self.pencil.B)
+        gap = check.guarded(checked, bounds)
         if gap is None:
-            return referee.gap(pairs, residuals, self.rng, seen=checked.W[:, self.k :], steps=2)
-        return referee.counted(gap, pairs) if self.pencil.d <= COUNTED else gap
+            return check.gap(pairs, residuals, self.rng, seen=checked.W[:, self.k :], steps=2)
+        return check.counted(gap, pairs) if self.pencil.d <= COUNTED else gap
 
     def _state(self) -> State:
         """The space after a restart, and what is known of its progress."""

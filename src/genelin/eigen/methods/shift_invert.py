@@ -13,7 +13,7 @@ from genelin.eigen.methods.davidson import Davidson
 from genelin.eigen.run.checkpointer import NO_CHECKPOINT, Checkpointer
 from genelin.eigen.run.meter import Meter
 from genelin.eigen.subspace.krylov_space import KrylovSpace
-from genelin.eigen.subspace.multiplicity import Round, all_copies, converged, kept_of
+from genelin.eigen.subspace.multiplicity import Round, complete_multiplicities, converged, kept_of
 from genelin.eigen.subspace.ritz_basis import start_block
 from genelin.eigen.subspace.search_spaces import Basis
 from genelin.eigen.subspace.spectrum_probe import beyond_the_end
@@ -22,7 +22,7 @@ from genelin.linalg.column_products import Block, Vector
 from genelin.operators import Operator
 from genelin.problems import Pencil, refuse_other_problems
 from genelin.results import Callback, EigenSolution, Status
-from genelin.system.buffer_pool import memory_used_again
+from genelin.system.buffer_pool import buffer_pool
 from genelin.system.threads import one_blas_thread
 from genelin.validation import check_number, generator, settle
 
@@ -76,24 +76,24 @@ class ShiftInvert:
         tol: float = 1e-8,
         rng: np.random.Generator | int | None = 0,
         callback: Callback | None = None,
-        journal: Checkpointer = NO_CHECKPOINT,
+        checkpoint: Checkpointer = NO_CHECKPOINT,
     ) -> EigenSolution:
         """Solve `problem` for k pairs; the callback sees what `Davidson` makes of them."""
         refuse_other_problems(self, problem)
         rng, meter = generator(rng), Meter(problem.data_size)
 
         def run(method: Davidson) -> EigenSolution:
-            found = method(problem, k, tol, rng, callback, journal)
+            found = method(problem, k, tol, rng, callback, checkpoint)
             meter.carry(replace(found.cost, seconds=0.0))  # this clock has gone on
             return replace(found, cost=meter.cost())
 
         start, matrices = None, one_sided(problem)
-        many = journal.begun or 2 * _room(k + GUARDS) > problem.d
-        with memory_used_again(), one_blas_thread():
+        many = checkpoint.resumed or 2 * _room(k + GUARDS) > problem.d
+        with buffer_pool(), one_blas_thread():
             factor = None if many else self._factor(problem, *matrices, meter)
         if factor is not None:
             for accuracy in (tol * FINER, FINEST):
-                with memory_used_again(), one_blas_thread():
+                with buffer_pool(), one_blas_thread():
                     start = _found(meter, problem, factor, k + GUARDS, accuracy, rng)
                 found = run(Davidson(start=start, max_iter=CHECKS))
                 if found.converged or found.status is Status.STOPPED:
@@ -175,7 +175,7 @@ def _leading(product: Step, d: int, count: int, accuracy: float, rng: Any) -> Bl
         U = space.ritz("LA")[1]
         return space.vectors(U[:, :count])
     search = Round(product, random, "LA", count - 1, 0.0, accuracy, NEAR, 0.0, STEPS)
-    complete = all_copies(search, found, COLUMNS, count)
+    complete = complete_multiplicities(search, found, COLUMNS, count)
     return found.V if complete is None else complete.V
 
 

@@ -65,7 +65,7 @@ class CCALin(Iteration):
         tol: float = 1e-6,
         rng: np.random.Generator | int | None = 0,
         callback: Callback | None = None,
-        journal: Checkpointer = NO_CHECKPOINT,
+        checkpoint: Checkpointer = NO_CHECKPOINT,
     ) -> CCASolution:
         """Solve `problem` for k canonical pairs."""
         refuse_other_problems(self, problem)
@@ -73,10 +73,10 @@ class CCALin(Iteration):
         meter = Meter(problem.data_size, problem.setup)
         pencil = meter.metered(problem.pencil)
         start = start_block(pencil, self.columns(2 * k, pencil.d), rng)
-        if problem.semidefinite and not journal.begun:
+        if problem.semidefinite and not checkpoint.resumed:
             start = within_range(pencil, start)
         goal = self._block_tol(tol, k)
-        outcome = run(pencil, start, 2 * k, self, goal, meter, rng, callback, journal=journal)
+        outcome = run(pencil, start, 2 * k, self, goal, meter, rng, callback, checkpoint=checkpoint)
         Wx, Wy = np.split(outcome.basis.W, [pencil.B.diagonal_blocks[0].shape[0]])
         if self.projection == "random":
             U = rng.standard_normal((Wx.shape[1], k))
@@ -103,9 +103,9 @@ class CCALin(Iteration):
         """Residuals, angle and status of the pairs themselves, not of the 2k-space."""
         sigma, Phi, Psi = pairs
         both = _block_basis(pencil, sigma, Phi, Psi)
-        residuals = outcome.referee.residuals(both.head(len(sigma)))
+        residuals = outcome.check.residuals(both.head(len(sigma)))
         twice = np.concatenate([residuals, residuals])
-        gap = outcome.referee.gap(both, twice, rng, seen=outcome.gap.vectors)
+        gap = outcome.check.gap(both, twice, rng, seen=outcome.gap.vectors)
         residuals = residuals + gap.hidden[: len(sigma)]
         status = outcome.status
         if residuals.max() <= tol * sigma[0]:

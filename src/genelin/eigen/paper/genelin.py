@@ -41,13 +41,13 @@ class GenELin(GenELinK):
         tol: float = 1e-8,
         rng: np.random.Generator | int | None = 0,
         callback: Callback | None = None,
-        journal: Checkpointer = NO_CHECKPOINT,
+        checkpoint: Checkpointer = NO_CHECKPOINT,
     ) -> EigenSolution:
         """Solve `problem` for its top pair."""
         refuse_other_problems(self, problem)
         if k != 1:
             raise ValueError(f"GenELin finds one eigenvector, got k={k}: use GenELinK for more")
-        return super().__call__(problem, k, tol, rng, callback, journal)
+        return super().__call__(problem, k, tol, rng, callback, checkpoint)
 
     def _start(self, pencil: Pencil, k: int, rng: np.random.Generator) -> Block:
         """w̃₀ from the unit sphere."""

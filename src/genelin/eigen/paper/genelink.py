@@ -52,7 +52,7 @@ class GenELinK(Iteration):
         tol: float = 1e-8,
         rng: np.random.Generator | int | None = 0,
         callback: Callback | None = None,
-        journal: Checkpointer = NO_CHECKPOINT,
+        checkpoint: Checkpointer = NO_CHECKPOINT,
     ) -> EigenSolution:
         """Solve `problem` for k pairs."""
         refuse_other_problems(self, problem)
@@ -61,10 +61,12 @@ class GenELinK(Iteration):
         pencil = meter.metered(problem)
         start = self._start(pencil, self.columns(k, pencil.d), rng)
         if pencil.which == "LM" or self.locally_optimal:
-            outcome = run(pencil, start, k, self, tol, meter, rng, callback, journal=journal)
+            outcome = run(pencil, start, k, self, tol, meter, rng, callback, checkpoint=checkpoint)
             values = outcome.basis.theta
         else:
-            outcome, values = self._run_shifted(pencil, start, tol, meter, callback, rng, journal)
+            outcome, values = self._run_shifted(
+                pencil, start, tol, meter, callback, rng, checkpoint
+            )
         status = outcome.status
         if status is Status.CONVERGED and outcome.gap.none and not self.locally_optimal:
             status = Status.NO_GAP
@@ -91,7 +93,7 @@ class GenELinK(Iteration):
         meter: Meter,
         callback: Callback | None,
         rng: np.random.Generator,
-        journal: Checkpointer,
+        checkpoint: Checkpointer,
     ) -> tuple[Outcome, Vector]:
         """LA and SA: ±A + σB has the same vectors, and what is wanted on top in magnitude."""
         sign = 1.0 if pencil.which == "LA" else -1.0
@@ -107,5 +109,5 @@ class GenELinK(Iteration):
             return sign * (theta - shift)
 
         k = start.shape[1]
-        outcome = run(shifted, start, k, self, tol, meter, rng, callback, shown, journal)
+        outcome = run(shifted, start, k, self, tol, meter, rng, callback, shown, checkpoint)
         return outcome, shown(outcome.basis.theta)

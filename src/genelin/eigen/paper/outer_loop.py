@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from genelin.eigen.certify.residual_check import Gap, Referee
-from genelin.eigen.paper.row_subsampling import Subsets
+from genelin.eigen.certify.residual_check import Gap, ResidualCheck
+from genelin.eigen.paper.row_subsampling import RowSubsampling
 from genelin.eigen.run.checkpointer import NO_CHECKPOINT, Checkpointer, State, restore
 from genelin.eigen.run.meter import Meter, guarded
 from genelin.eigen.run.outcome import Outcome
@@ -89,18 +89,18 @@ def run(
     rng: np.random.Generator,
     callback: Callback | None = None,
     shown: Callable[[Vector], Vector] = lambda theta: theta,
-    journal: Checkpointer = NO_CHECKPOINT,
+    checkpoint: Checkpointer = NO_CHECKPOINT,
 ) -> Outcome:
     """Iterate from `start`, or from where an earlier run was, until its first k pairs are good.
 
     `pencil` is metered; `shown` undoes a shift of its eigenvalues.
     """
-    solver, subsets = as_solver(settings.solver), Subsets(pencil, settings.batch, rng)
+    solver, subsets = as_solver(settings.solver), RowSubsampling(pencil, settings.batch, rng)
     state = solver.init(pencil.B)
-    referee, monitor = Referee(pencil, solver, state), _Monitor(settings, tol)
-    start, trend, records = _recalled(journal, start, meter, monitor, subsets)
+    check, monitor = ResidualCheck(pencil, solver, state), _Monitor(settings, tol)
+    start, direction, records = _resumed(checkpoint, start, meter, monitor, subsets)
     part = subsets.draw() if subsets.active else pencil
-    basis = first_basis(part, start, trend)
+    basis = first_basis(part, start, direction)
     while True:
         t = len(records)
         part_state = state if part is pencil else solver.init(part.B)
@@ -114,22 +114,22 @@ def run(
             reason = monitor.verdict(pencil, records[-1], basis, solution.converged)
         if callback is not None and callback(records[-1], guarded(basis.W[:, :k])):
             reason = Status.STOPPED
-        subsets.heed(relative)
+        subsets.update(relative)
         if reason is None:
             arrays = basis.arrays if part is pencil else {"W": basis.W}
             numbers = monitor.numbers | subsets.numbers
-            journal.keep(State(arrays, numbers, records, meter.cost()))
+            checkpoint.save(State(arrays, numbers, records, meter.cost()))
             part, basis = _next_part(pencil, part, basis, subsets)
             continue
         part, basis = pencil, refreshed(pencil, basis)
         pairs = basis.head(k)
-        residuals, top = referee.residuals(pairs), _largest(shown(pairs.theta))
+        residuals, top = check.residuals(pairs), _largest(shown(pairs.theta))
         good = bool(residuals.max() <= tol * top)
         if not good and reason is Status.CONVERGED:
             if monitor.overrules(residuals, top):
                 continue
             reason = Status.SOLVER_FAILED
-        gap = referee.gap(pairs, residuals, rng)
+        gap = check.gap(pairs, residuals, rng)
         if good and gap.missed and monitor.starts_over():
             width = basis.W.shape[1]
             basis = first_basis(pencil, np.hstack([gap.vectors, basis.W])).head(width)
@@ -139,7 +139,7 @@ def run(
         if narrowly and monitor.overrules(residuals, top):
             continue
         status = _ending(good, residuals.max() <= tol * top, gap, reason)
-        return Outcome(pairs, residuals, gap, status, Trace(records), referee)
+        return Outcome(pairs, residuals, gap, status, Trace(records), check)
 
 
 def _ending(good: bool, surely: bool, gap: Gap, reason: Status) -> Status:
@@ -152,25 +152,25 @@ def _ending(good: bool, surely: bool, gap: Gap, reason: Status) -> Status:
     return Status.NO_GAP if gap.missed else Status.CONVERGED
 
 
-def _recalled(
-    journal: Checkpointer, start: Block, meter: Meter, monitor: _Monitor, subsets: Subsets
+def _resumed(
+    checkpoint: Checkpointer, start: Block, meter: Meter, monitor: _Monitor, subsets: RowSubsampling
 ) -> tuple[Block, Block | None, list[Record]]:
-    """Where to begin, with which trend and records: at `start`, or where an earlier run was."""
-    left = journal.recall()
+    """Where to begin, with which direction and records: at `start`, or where an earlier run was."""
+    left = checkpoint.load()
     if left is None:
         return start, None, []
-    with journal.resuming():
+    with checkpoint.resuming():
         meter.carry(left.cost)
         monitor.set(left.numbers)
         subsets.set(left.numbers)
-        W, trend = left.arrays["W"], left.arrays.get("trend")
-        if W.shape != start.shape or (trend is not None and len(trend) != len(start)):
+        W, direction = left.arrays["W"], left.arrays.get("direction")
+        if W.shape != start.shape or (direction is not None and len(direction) != len(start)):
             raise ValueError(f"a block of shape {W.shape}, expected {start.shape}")
-        return W, trend, list(left.trace)
+        return W, direction, list(left.trace)
 
 
 def _next_part(
-    pencil: Pencil, part: Pencil, basis: RitzBasis, subsets: Subsets
+    pencil: Pencil, part: Pencil, basis: RitzBasis, subsets: RowSubsampling
 ) -> tuple[Pencil, RitzBasis]:
     """Other rows for the next iteration, or all of them, and the basis in their terms."""
     if part is pencil:
@@ -285,7 +285,7 @@ class _Monitor:
         return self.tol * min(max(spread, 1e-3), 1.0)
 
     def overrules(self, residuals: Vector, top: float) -> bool:
-        """The referee saw more than the estimate: trust it less and go on, three times at most."""
+        """The check saw more than the estimate: trust it less and go on, three times at most."""
         self.overruled += 1
         verified = float(residuals.max()) / top
         self.distrust *= max(2.0, verified / max(self.best, 1e-300))

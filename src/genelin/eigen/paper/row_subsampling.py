@@ -10,10 +10,10 @@ import numpy as np
 
 from genelin.problems import Pencil
 
-__all__ = ["Subsets"]
+__all__ = ["RowSubsampling"]
 
 
-class Subsets:
+class RowSubsampling:
     """A pencil from a fresh random subset of its rows for every outer iteration.
 
     A subset tells the space apart only up to its own noise: when residuals stop falling, subsets
@@ -24,7 +24,7 @@ class Subsets:
     >>> import numpy as np
     >>> from genelin import TwoView
     >>> X = np.random.default_rng(0).standard_normal((1000, 2))
-    >>> subsets = Subsets(TwoView(X, X, reg=0.1).pencil, 100, np.random.default_rng(0))
+    >>> subsets = RowSubsampling(TwoView(X, X, reg=0.1).pencil, 100, np.random.default_rng(0))
     >>> subsets.active, subsets.draw().A.n_rows
     (True, 100)
     """
@@ -66,7 +66,7 @@ class Subsets:
     def _rows(self, n: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         return np.sort(self._rng.choice(n, min(self.batch, n), replace=False))
 
-    def heed(self, residual: float) -> None:
+    def update(self, residual: float) -> None:
         """Double the subsets after two residuals that did not fall by a fifth."""
         if not self.active:
             return

@@ -154,7 +154,7 @@ def described(X: Any, Y: Any) -> tuple[Rows, Rows]:
 class _Described(Rows):
     """Rows of which only sizes are known."""
 
-    at_hand = False
+    in_memory = False
 
     def __init__(self, spec: DataSpec) -> None:
         self.shape = (int(spec.n), int(spec.d))

@@ -10,7 +10,7 @@ from genelin.eigen.planning.cluster import GROUP, ClusterSpec, DataSpec
 from genelin.eigen.planning.machine import Profile
 from genelin.eigen.planning.plan import Plan, Route, duration
 from genelin.eigen.planning.two_view_costs import (
-    OUTER,
+    OUTER_ITERATIONS,
     Moment,
     basis_memory,
     basis_seconds,
@@ -36,9 +36,9 @@ def planned_on(
     Examples
     --------
     >>> from genelin.eigen.planning.cluster import described
-    >>> from genelin.eigen.planning.machine import STOCK
+    >>> from genelin.eigen.planning.machine import DEFAULT_PROFILE
     >>> data = TwoView(*described(DataSpec(10**8, 500), DataSpec(10**8, 500)))
-    >>> plan = planned_on(ClusterSpec(8, 16, 64e9, 1.25e9), data, 10, STOCK, 20)
+    >>> plan = planned_on(ClusterSpec(8, 16, 64e9, 1.25e9), data, 10, DEFAULT_PROFILE, 20)
     >>> plan.chosen.name, plan.chosen.passes, f"{plan.chosen.traffic:.0f}"
     ('dense', 1.0, '64000000')
     """
@@ -103,23 +103,23 @@ class _Site:
         rest = [i for i in range(3) if i not in chosen]
         streamed = rest[:2] if len(rest) == 3 else rest  # all three take one sweep
         width, d = Davidson.width(self.k), float(sum(self.problem.splits))
-        products = (4 + steps) * width * OUTER
+        products = (4 + steps) * width * OUTER_ITERATIONS
         computing = sum(of_all[i].forming for i in chosen)
         computing += products * sum(of_client[i].formed for i in chosen)
         computing += products * sum(of_all[i].streamed for i in streamed)
         computing += basis_seconds(d, width, steps, self._of_client)
         block = d * width if rest else 0.0  # numbers
-        sent = OUTER * (steps * SINGLE + 2 * DOUBLE) * block
+        sent = OUTER_ITERATIONS * (steps * SINGLE + 2 * DOUBLE) * block
         moments = sum(_bytes(of_all[i], self.problem) for i in chosen)
-        rounds = len(chosen) + OUTER * (steps + ROUNDS) * bool(rest)
+        rounds = len(chosen) + OUTER_ITERATIONS * (steps + ROUNDS) * bool(rest)
         wire = self.cluster.seconds(sent, sent + moments) + rounds * self.cluster.latency
         memory = self._share + (self.cluster.cores + GROUP + 1) * block * SINGLE
         return Route(
             "covariances formed" if chosen else "data as operator",
             computing + wire,
-            2.0 * bool(chosen) + (4.0 + steps) * OUTER * bool(rest),
+            2.0 * bool(chosen) + (4.0 + steps) * OUTER_ITERATIONS * bool(rest),
             memory + (GROUP + 1) * moments,
-            f"{duration(computing)} of work and {duration(wire)} on the wire; about {OUTER} outer "
+            f"{duration(computing)} of work and {duration(wire)} on the wire; about {OUTER_ITERATIONS} outer "
             f"iterations of {steps} steps on {width} columns",
             replace(self.problem, form=bool(chosen)),
             Davidson(),

@@ -13,11 +13,11 @@ from scipy import sparse
 from scipy.linalg import eigh
 
 from genelin.linalg import leading_pairs
-from genelin.linalg.sparse_cholesky import factored, foreseen_fill
-from genelin.system.memory import memory_at_hand
+from genelin.linalg.sparse_cholesky import factored, predicted_fill
+from genelin.system.memory import available_memory
 from genelin.system.threads import blas_threads
 
-__all__ = ["STOCK", "Profile", "measured", "memory_at_hand", "seconds_of"]
+__all__ = ["DEFAULT_PROFILE", "Profile", "available_memory", "measured", "seconds_of"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Profile:
 
 
 # Two cores of a server.
-STOCK = Profile(4e-11, 2e-10, 5e-11, 1.2e-9, 5e-10, 1e-8, 2e-10, 1e-7, 2, 2)
+DEFAULT_PROFILE = Profile(4e-11, 2e-10, 5e-11, 1.2e-9, 5e-10, 1e-8, 2e-10, 1e-7, 2, 2)
 
 
 def measured() -> Profile:
@@ -87,7 +87,7 @@ def _timed(threads: int, blas_threads: int) -> Profile:
         entry=seconds_of(lambda: _product(square, V)) / (square.nnz * V.shape[1]),
         form=seconds_of(lambda: X.T @ X) / float(np.square(np.diff(X.indptr)).sum()),
         touch=seconds_of(lambda: np.ones(2**22)) / 2**25,
-        factor=seconds_of(lambda: factored(mesh)) / foreseen_fill(mesh).factoring(1.0),
+        factor=seconds_of(lambda: factored(mesh)) / predicted_fill(mesh).factoring(1.0),
         threads=threads,
         blas_threads=blas_threads,
     )

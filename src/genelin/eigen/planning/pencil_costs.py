@@ -15,16 +15,16 @@ from genelin.eigen.methods.shift_invert import GUARDS, ShiftInvert, one_sided, s
 from genelin.eigen.planning.machine import Profile
 from genelin.eigen.planning.plan import Route
 from genelin.eigen.planning.two_view_costs import (
-    OUTER,
+    OUTER_ITERATIONS,
     SKINNY,
     STEPS,
     basis_memory,
     basis_seconds,
     ranked,
 )
-from genelin.eigen.subspace.spectrum_probe import crowding, digits_seen
+from genelin.eigen.subspace.spectrum_probe import clustering, digits_seen
 from genelin.eigen.subspace.whitening import by_diagonal
-from genelin.linalg.sparse_cholesky import foreseen_fill, is_diagonal_matrix
+from genelin.linalg.sparse_cholesky import is_diagonal_matrix, predicted_fill
 from genelin.operators import Operator
 from genelin.problems import SMALL, Pencil
 
@@ -36,7 +36,7 @@ CROWDED = 20.0  # how much longer an iteration takes at an end where values crow
 SOLVES = 7  # columns that are solved for with factors, for every pair
 CHECKING = 3.0  # outer iterations whose time it takes to check what was found with them
 BLOCKS = 60  # steps that `Lanczos` needs for one pair, as a rule
-STEEP, WIDER = 8.0, 20  # steps by the measure of `crowding`, and pairs that take twice as many
+STEEP, WIDER = 8.0, 20  # steps by the measure of `clustering`, and pairs that take twice as many
 AGAIN = 3  # times as many as foreseen that are granted to it
 SHORTEST = 60  # steps that it may take at least
 SLACK = 2.0  # how many times less than other methods need is spent on a trial
@@ -174,7 +174,7 @@ def _is_easy(B: Operator) -> bool | None:
     core = sparse_core(B)
     if core is None or is_diagonal_matrix(core):
         return None
-    return crowding(core, sparse.diags_array(core.diagonal())) is None
+    return clustering(core, sparse.diags_array(core.diagonal())) is None
 
 
 def is_explicit(problem: Pencil) -> bool:
@@ -197,7 +197,7 @@ def _dense_pencil(problem: Pencil, k: int, profile: Profile, column: float) -> R
 def _crowd(problem: Pencil) -> float | None:
     """How values crowd at the end that is wanted, if they do, and entries are at hand to tell."""
     explicit = all(sparse_core(operator) is not None for operator in problem.operators)
-    return crowding(*one_sided(problem)) if explicit and problem.which != "LM" else None
+    return clustering(*one_sided(problem)) if explicit and problem.which != "LM" else None
 
 
 def _crowded(
@@ -207,9 +207,9 @@ def _crowded(
     if crowd is None:
         return [iterative]
     A, B = one_sided(problem)
-    fill, count = foreseen_fill(abs(A) + abs(B)), k + GUARDS
+    fill, count = predicted_fill(abs(A) + abs(B)), k + GUARDS
     seconds = fill.factoring(profile.factor) + SOLVES * count * fill.solving(profile.factor)
-    seconds += CHECKING * iterative.seconds / OUTER
+    seconds += CHECKING * iterative.seconds / OUTER_ITERATIONS
     reason = f"values crowd at this end: factors of about {fill.entries:.1g} entries spread them"
     memory = STORED * fill.entries + basis_memory(problem.d, Davidson.width(k))
     solves = float(SOLVES * count)
@@ -227,10 +227,10 @@ def _iterative(
     problem: Pencil, k: int, profile: Profile, column: float, easy: bool | None
 ) -> Route:
     width, steps = Davidson.width(k), STEPS if easy is None else EASY if easy else 2 * EASY
-    seconds = OUTER * (1 + steps) * width * column
+    seconds = OUTER_ITERATIONS * (1 + steps) * width * column
     seconds += basis_seconds(problem.d, width, steps, profile)
-    reason = f"about {OUTER} outer iterations of {steps} steps on {width} columns"
-    memory, passes = basis_memory(problem.d, width), OUTER * (1.0 + steps)
+    reason = f"about {OUTER_ITERATIONS} outer iterations of {steps} steps on {width} columns"
+    memory, passes = basis_memory(problem.d, width), OUTER_ITERATIONS * (1.0 + steps)
     return Route("Davidson", seconds, passes, memory, reason, problem, Davidson())
 
 

@@ -13,7 +13,7 @@ from genelin.linalg.column_products import Block
 from genelin.problems import Pencil, TwoView
 from genelin.results import Record
 
-__all__ = ["Rehearsal", "begun", "rehearsed"]
+__all__ = ["PilotRun", "lanczos_pilot_run", "pilot_run"]
 
 ITERATIONS = 3  # outer ones: the start, and two corrections
 EXPANSION = 4.0  # sweeps over the data beside those of a solve: expansions in double precision
@@ -23,12 +23,12 @@ RESTARTS = 3  # of `Lanczos`: its progress is that of the last two
 
 
 @dataclass(frozen=True)
-class Rehearsal:
+class PilotRun:
     """What a whole run would take, and the residual that its first iterations left.
 
     Examples
     --------
-    >>> Rehearsal(seconds=3.5, passes=40.0, iterations=3, tried=0.8, residual=0.2).reason
+    >>> PilotRun(seconds=3.5, passes=40.0, iterations=3, tried=0.8, residual=0.2).reason
     '3 iterations took 0.8 s and left a residual of 0.2'
     """
 
@@ -51,7 +51,7 @@ class _SeenEnoughError(Exception):
     """Ends a run from its callback: nothing of it is looked at any more."""
 
 
-def rehearsed(method: Any, problem: TwoView, k: int, tol: float) -> Rehearsal:
+def pilot_run(method: Any, problem: TwoView, k: int, tol: float) -> PilotRun:
     """Begin to solve a problem, and tell from that how long the rest would take, down to `tol`.
 
     Where the first corrections leave a small residual, values are far apart and the rest is short;
@@ -63,7 +63,7 @@ def rehearsed(method: Any, problem: TwoView, k: int, tol: float) -> Rehearsal:
     >>> import numpy as np
     >>> from genelin import Davidson
     >>> views = np.random.default_rng(0).standard_normal((2, 90, 40))
-    >>> tried = rehearsed(Davidson(), TwoView(*views, reg=1.0), k=2, tol=1e-8)
+    >>> tried = pilot_run(Davidson(), TwoView(*views, reg=1.0), k=2, tol=1e-8)
     >>> 0 < tried.tried <= tried.seconds
     True
     """
@@ -80,10 +80,10 @@ def rehearsed(method: Any, problem: TwoView, k: int, tol: float) -> Rehearsal:
     except _SeenEnoughError:
         return _extrapolated(records, time.perf_counter() - began, tol)
     seconds = time.perf_counter() - began
-    return Rehearsal(seconds, found.cost.passes, len(records), seconds, records[-1].residual)
+    return PilotRun(seconds, found.cost.passes, len(records), seconds, records[-1].residual)
 
 
-def _extrapolated(records: list[Record], tried: float, tol: float) -> Rehearsal:
+def _extrapolated(records: list[Record], tried: float, tol: float) -> PilotRun:
     """The whole from its first iterations: sweeps that are left, at the price of those so far.
 
     That is the lower price of two: memory that is used for the first time takes longer.
@@ -97,7 +97,7 @@ def _extrapolated(records: list[Record], tried: float, tol: float) -> Rehearsal:
     digits = math.log10(max(last.residual / tol, 1.0))
     left = CHECK + digits * max(LEAST, MOST * min(last.residual, 1.0) ** SHAPE)
     passes = last.passes + left * (last.passes - first.passes) / sum(sweeps)
-    return Rehearsal(tried + left * price, passes, len(records), tried, last.residual)
+    return PilotRun(tried + left * price, passes, len(records), tried, last.residual)
 
 
 class _Restarts(Checkpointer):
@@ -106,7 +106,7 @@ class _Restarts(Checkpointer):
     def __init__(self) -> None:
         self.state: State | None = None
 
-    def keep(self, state: State) -> None:
+    def save(self, state: State) -> None:
         """See whether that was enough."""
         if "marks" not in state.numbers:
             raise _SeenEnoughError
@@ -114,7 +114,7 @@ class _Restarts(Checkpointer):
         if len(state.numbers["marks"]) >= RESTARTS:
             raise _SeenEnoughError
 
-    def extrapolated(self, tried: float, steps: float, most: int) -> Rehearsal | None:
+    def extrapolated(self, tried: float, steps: float, most: int) -> PilotRun | None:
         """The whole from what was seen, and from the steps that were foreseen."""
         marks = [] if self.state is None else self.state.numbers["marks"]
         if self.state is None or len(marks) < 2:
@@ -124,10 +124,12 @@ class _Restarts(Checkpointer):
         end = now + min(math.log(max(missing, 1.0)), rate * most) / rate if rate else steps
         whole = max(math.sqrt(end * steps), float(now))
         residual = self.state.records[-1].residual
-        return Rehearsal(tried * whole / now, whole, now, tried, residual)
+        return PilotRun(tried * whole / now, whole, now, tried, residual)
 
 
-def begun(method: Lanczos, problem: Pencil, k: int, tol: float, steps: float) -> Rehearsal | None:
+def lanczos_pilot_run(
+    method: Lanczos, problem: Pencil, k: int, tol: float, steps: float
+) -> PilotRun | None:
     """Begin to solve a pencil by Lanczos: the rest by its progress, and by `steps` foreseen.
 
     Residuals fall slowly at first, and ever faster: of the steps by their progress so far and of
@@ -139,14 +141,14 @@ def begun(method: Lanczos, problem: Pencil, k: int, tol: float, steps: float) ->
     >>> import numpy as np
     >>> from scipy import sparse
     >>> A = sparse.diags_array(1.0 / np.arange(1, 5001)).tocsr()
-    >>> tried = begun(Lanczos(), Pencil(A), k=3, tol=1e-8, steps=60)
+    >>> tried = lanczos_pilot_run(Lanczos(), Pencil(A), k=3, tol=1e-8, steps=60)
     >>> 0 < tried.tried <= tried.seconds
     True
     """
     watch, began = _Restarts(), time.perf_counter()
     try:
-        found = method(problem, k, tol, journal=watch)
+        found = method(problem, k, tol, checkpoint=watch)
     except _SeenEnoughError:
         return watch.extrapolated(time.perf_counter() - began, steps, method.steps(k))
     seconds, last = time.perf_counter() - began, found.trace[-1]
-    return Rehearsal(seconds, found.cost.passes, last.iteration, seconds, last.residual)
+    return PilotRun(seconds, found.cost.passes, last.iteration, seconds, last.residual)

@@ -12,17 +12,17 @@ from genelin.eigen.methods.davidson import Davidson
 from genelin.eigen.methods.dense import Dense, OrDense
 from genelin.eigen.methods.diagonal_cca import is_diagonal
 from genelin.eigen.methods.lanczos import Lanczos
-from genelin.eigen.planning.machine import STOCK, Profile, measured, seconds_of
+from genelin.eigen.planning.machine import DEFAULT_PROFILE, Profile, measured, seconds_of
 from genelin.eigen.planning.pencil_costs import held_up, is_explicit, pencil_routes, per_column
-from genelin.eigen.planning.pilot_run import begun, rehearsed
+from genelin.eigen.planning.pilot_run import lanczos_pilot_run, pilot_run
 from genelin.eigen.planning.plan import Plan, Route
-from genelin.eigen.planning.two_view_costs import OUTER, STEPS, view_routes
-from genelin.eigen.subspace.correction_equation import Correctors
+from genelin.eigen.planning.two_view_costs import OUTER_ITERATIONS, STEPS, view_routes
+from genelin.eigen.subspace.correction_equation import CorrectionEquation
 from genelin.eigen.subspace.ritz_basis import start_block
 from genelin.problems import SMALL, Pencil, TwoView
 from genelin.solvers import CG
 
-__all__ = ["best_route", "planned", "surveyed", "trial_steps"]
+__all__ = ["best_route", "measured_plan", "planned", "trial_steps"]
 
 USUAL = 1e-6  # tolerance that outer iterations are foreseen for
 LONGEST = 300.0  # seconds of a route that is begun for a plan
@@ -48,7 +48,7 @@ def planned(
     return Plan(f"{k} eigenpairs ({problem.which}) of a pencil of size {problem.d}", routes)
 
 
-def surveyed(problem: Pencil | TwoView, k: int, tol: float) -> Plan:
+def measured_plan(problem: Pencil | TwoView, k: int, tol: float) -> Plan:
     """The plan by the measured speed of this machine, and a trial solve with B.
 
     Its first route is the one that is taken by stock figures where no method is named; an iteration
@@ -58,7 +58,7 @@ def surveyed(problem: Pencil | TwoView, k: int, tol: float) -> Plan:
     taken = best_route(problem, k)
     plan = planned(problem, k, measured(), trial_steps(problem), _tried_column(problem, k))
     first, *others = sorted(plan.routes, key=lambda route: route.name != taken.name)
-    told = _foretold(first, k, tol)
+    told = _with_pilot_run(first, k, tol)
     ratio = told.seconds / first.seconds
     rest = [
         replace(route, seconds=ratio * route.seconds)
@@ -77,7 +77,7 @@ def _iteration(method: Any) -> Any:
     return method.first if isinstance(method, OrDense) else method
 
 
-def _foretold(route: Route, k: int, tol: float) -> Route:
+def _with_pilot_run(route: Route, k: int, tol: float) -> Route:
     """An iterative route down to a tolerance, as its first iterations foretell it."""
     problem, method = route.problem, _iteration(route.method)
     if not isinstance(method, Davidson | Lanczos):
@@ -88,11 +88,11 @@ def _foretold(route: Route, k: int, tol: float) -> Route:
         route = replace(route, seconds=longer * route.seconds, passes=longer * route.passes)
         if route.seconds > LONGEST or isinstance(method, Davidson):
             return route
-        tried = begun(method, problem, k, tol, route.passes)
-    elif route.seconds > LONGEST or not (problem.X.at_hand and problem.Y.at_hand):
+        tried = lanczos_pilot_run(method, problem, k, tol, route.passes)
+    elif route.seconds > LONGEST or not (problem.X.in_memory and problem.Y.in_memory):
         return route
     else:
-        tried = rehearsed(method, replace(problem), k, tol)
+        tried = pilot_run(method, replace(problem), k, tol)
     if tried is None:
         return route
     reason = f"{route.reason.split(';')[0]}; {tried.reason}"
@@ -108,22 +108,25 @@ def best_route(problem: Pencil | TwoView, k: int) -> Route:
     >>> best_route(Pencil(np.eye(3)), k=1).method
     Dense()
     """
-    chosen = planned(problem, k, STOCK).chosen
+    chosen = planned(problem, k, DEFAULT_PROFILE).chosen
     if isinstance(problem, TwoView) and _worth_a_trial(problem, k, chosen):
         steps = trial_steps(problem)
-        return replace(planned(problem, k, STOCK, steps).chosen, trial=1.0 + (steps or 0))
+        return replace(planned(problem, k, DEFAULT_PROFILE, steps).chosen, trial=1.0 + (steps or 0))
     return chosen
 
 
 def _worth_a_trial(problem: TwoView, k: int, chosen: Route) -> bool:
     """Whether solves of few steps would make another route than a dense one much cheaper."""
-    if not isinstance(chosen.method, Dense) or not (problem.X.at_hand and problem.Y.at_hand):
+    if not isinstance(chosen.method, Dense) or not (problem.X.in_memory and problem.Y.in_memory):
         return False
-    easy = planned(problem, k, STOCK, 1).chosen
+    easy = planned(problem, k, DEFAULT_PROFILE, 1).chosen
     if easy.method == chosen.method:
         return False
-    through_rows = planned(replace(problem, form=False), k, STOCK).routes
-    trial = max(route.seconds for route in through_rows if route.method != chosen.method) / OUTER
+    through_rows = planned(replace(problem, form=False), k, DEFAULT_PROFILE).routes
+    trial = (
+        max(route.seconds for route in through_rows if route.method != chosen.method)
+        / OUTER_ITERATIONS
+    )
     return chosen.seconds - easy.seconds > trial
 
 
@@ -139,7 +142,7 @@ def trial_steps(problem: Pencil | TwoView) -> int | None:
     inverse = cg.approximate_inverse(cg.init(pencil.B))
     if inverse is None:
         return STEPS
-    both, correctors = np.arange(2), Correctors(pencil, inverse, 2)
+    both, correctors = np.arange(2), CorrectionEquation(pencil, inverse, 2)
     return correctors.plain(pencil.A @ W, both, Davidson.reduction, STEPS).steps
 
 

@@ -8,7 +8,7 @@ from genelin.eigen.methods.davidson import Davidson
 from genelin.eigen.methods.dense import Dense, OrDense, has_few
 from genelin.eigen.methods.diagonal_cca import WhitenedSVD, is_diagonal
 from genelin.eigen.methods.dual_cca import FewRows
-from genelin.eigen.planning.machine import Profile, memory_at_hand
+from genelin.eigen.planning.machine import Profile, available_memory
 from genelin.eigen.planning.plan import Route
 from genelin.operators import Rows
 from genelin.operators.row_gram import KEPT
@@ -16,7 +16,7 @@ from genelin.problems import SMALL, TwoView, estimated_entries, worth_forming
 from genelin.solvers import CG, IncompleteCholesky
 
 __all__ = [
-    "OUTER",
+    "OUTER_ITERATIONS",
     "SKINNY",
     "STEPS",
     "Moment",
@@ -32,7 +32,7 @@ __all__ = [
 
 MANY_COLUMNS = 1.5  # columns to a row from which on rows are decomposed
 INSTANT = 128  # columns up to which covariances are decomposed in no time
-OUTER = 20  # outer iterations that `Davidson` needs, as a rule
+OUTER_ITERATIONS = 20  # outer iterations that `Davidson` needs, as a rule
 STEPS = 20  # and steps of each of its solves where B is not known to be easy
 TRIED, LATER = 12, 1.5  # the same after a trial, and how many more steps later solves take
 SPARE = 0.8  # part of the free memory that a route may take
@@ -57,10 +57,12 @@ def ranked(routes: list[Route], guesses: int = 2) -> tuple[Route, ...]:
 
 def _fits(route: Route) -> bool:
     """Whether there is memory for it."""
-    return route.memory <= SPARE * memory_at_hand()
+    return route.memory <= SPARE * available_memory()
 
 
-def basis_seconds(d: float, width: int, steps: int, profile: Profile, outer: int = OUTER) -> float:
+def basis_seconds(
+    d: float, width: int, steps: int, profile: Profile, outer: int = OUTER_ITERATIONS
+) -> float:
     """Products with the basis in all outer iterations, and updates of blocks in all steps."""
     products = outer * 8 * d * width * (width * Davidson.blocks / 2) * profile.multiply
     updates = outer * steps * UPDATED * d * width * profile.touch
@@ -109,7 +111,7 @@ def view_routes(problem: TwoView, k: int, profile: Profile, steps: int | None) -
     moments = [moment_of(*pair, profile) for pair in moment_pairs(problem)]
     wanted = [worth_forming(*pair, problem.form) for pair in moment_pairs(problem)]
     alternatives = [wanted] if problem.form is not None else [wanted, [not any(wanted)] * 3]
-    solves = (OUTER, STEPS) if steps is None else (TRIED, round(LATER * steps))
+    solves = (OUTER_ITERATIONS, STEPS) if steps is None else (TRIED, round(LATER * steps))
     routes = [
         _davidson_route(problem, k, profile, solves, moments, formed) for formed in alternatives
     ]
@@ -160,7 +162,7 @@ def _dense_route(problem: TwoView, k: int, profile: Profile) -> Route:
 def _few_rows_routes(problem: TwoView, k: int, profile: Profile) -> list[Route]:
     """Products between rows, where they are much fewer than columns and not much fewer than k."""
     views, n = (problem.X, problem.Y), float(problem.X.n)
-    free = problem.form is None and all(rows.at_hand for rows in views)
+    free = problem.form is None and all(rows.in_memory for rows in views)
     if not free or max(problem.splits) < max(MANY_COLUMNS * n, INSTANT) or 4 * k > n:
         return []
     sizes, seconds = [min(float(rows.d), n) for rows in views], 0.0

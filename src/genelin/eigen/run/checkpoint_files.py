@@ -31,7 +31,7 @@ OPEN = (Status.STOPPED, Status.MAX_ITERATIONS)  # endings after which a run can 
 
 
 class FileCheckpointer(Checkpointer):
-    """A journal in the file of a checkpoint; as a context it writes what is new at the end.
+    """A checkpoint in the file of a checkpoint; as a context it writes what is new at the end.
 
     Parameters
     ----------
@@ -64,11 +64,11 @@ class FileCheckpointer(Checkpointer):
         self._written, self._took = time.monotonic(), 0.0
 
     @property
-    def begun(self) -> bool:  # type: ignore[override]
+    def resumed(self) -> bool:  # type: ignore[override]
         """Whether an earlier run has left a state."""
         return self._state is not None
 
-    def recall(self) -> State | None:
+    def load(self) -> State | None:
         """The state of an earlier run; the random generator is set back to where it was."""
         if self._state is not None:
             self.restore_random()
@@ -82,7 +82,7 @@ class FileCheckpointer(Checkpointer):
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise _beyond_use(damaged(self._checkpoint.path, f"{error}")) from error
 
-    def keep(self, state: State) -> None:
+    def save(self, state: State) -> None:
         """Take note of a state, and write it if the last write was long enough ago."""
         self._fresh = state, self._rng.bit_generator.state
         pause = max(self._checkpoint.every, SHARE * self._took if self._checkpoint.every else 0.0)

@@ -36,17 +36,17 @@ class State:
 class Checkpointer:
     """What a method tells of its progress, and hears of an earlier run; this one keeps nothing."""
 
-    begun = False  # whether an earlier run has left a state
+    resumed = False  # whether an earlier run has left a state
 
-    def recall(self) -> State | None:
+    def load(self) -> State | None:
         """The state of an earlier run; the random generator is set back to where it was."""
         return None
 
-    def keep(self, state: State) -> None:
+    def save(self, state: State) -> None:
         """Take note of where the run is, after an outer iteration and its callback.
 
-        The arrays must not change as long as no other state is kept: work that changes them, up
-        to the next `keep`, is done `undisturbed`.
+        The arrays must not change as long as no other state is saved: work that changes them, up
+        to the next `save`, is done `undisturbed`.
         """
 
     def undisturbed(self) -> AbstractContextManager[None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from genelin.eigen.certify.residual_check import Gap, Referee
+from genelin.eigen.certify.residual_check import Gap, ResidualCheck
 from genelin.eigen.subspace.ritz_basis import (
     RitzBasis,
 )
@@ -16,11 +16,11 @@ __all__ = ["Outcome"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """Where the loop ended: `status` is CONVERGED if the referee agrees, else why it ended."""
+    """Where the loop ended: `status` is CONVERGED if the check agrees, else why it ended."""
 
     basis: RitzBasis
     residuals: Vector
     gap: Gap
     status: Status
     trace: Trace
-    referee: Referee
+    check: ResidualCheck

@@ -17,7 +17,7 @@ from genelin.operators import Operator
 from genelin.operators.base import PencilProduct
 from genelin.problems import Pencil
 
-__all__ = ["Correction", "Correctors"]
+__all__ = ["Correction", "CorrectionEquation"]
 
 SINGLE = 1e30  # largest variance that float32 takes, with room for sums
 LONG = 1e7  # flops of a product from which on float32 and fused products pay
@@ -33,7 +33,7 @@ class Correction:
     steps: int
 
 
-class Correctors:
+class CorrectionEquation:
     """Solves that need a digit at most, in float32 where the operators have it.
 
     Parameters
@@ -53,7 +53,7 @@ class Correctors:
         self, pencil: Pencil, inverse: Inverse, columns: int, diagonal: Vector | None = None
     ) -> None:
         long = columns * (pencil.A.flops + pencil.B.flops) > LONG
-        self.low = _lowered(pencil) if long else None
+        self.low = _in_float32(pencil) if long else None
         self._A, self._B = pencil.operators if self.low is None else self.low
         self._dtype: np.dtype[Any] = np.dtype(np.float64 if self.low is None else np.float32)
         self._inverse = _Inverse(inverse, diagonal, self._dtype)
@@ -133,12 +133,12 @@ def _whole(A: Operator) -> int:
     return 4 if entries is not None and sparse.issparse(entries.core) else 1
 
 
-def _lowered(pencil: Pencil) -> tuple[Operator, Operator] | None:
+def _in_float32(pencil: Pencil) -> tuple[Operator, Operator] | None:
     """A and B in single precision, if both are to be had so and float32 holds their numbers."""
     diagonal = pencil.B.diagonal()
     if diagonal is not None and diagonal.max(initial=0.0) > SINGLE:
         return None
-    A, B = pencil.A.lowered(), pencil.B.lowered()
+    A, B = pencil.A.in_float32(), pencil.B.in_float32()
     return None if A is None or B is None else (A, B)
 
 

@@ -13,13 +13,13 @@ from genelin.problems import TwoView
 from genelin.results import Callback, Record
 from genelin.system.readonly import shared_csr
 
-__all__ = ["Ordering"]
+__all__ = ["FeatureOrder"]
 
 Order = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
-class Ordering:
+class FeatureOrder:
     """Columns of X and of Y, the most frequent first; results go back to the order of the data.
 
     A product with sparse rows jumps about in blocks of d×m numbers. By this order most jumps stay
@@ -30,7 +30,7 @@ class Ordering:
     >>> import numpy as np
     >>> from scipy import sparse
     >>> X = sparse.csr_array(np.array([[0.0, 1.0], [2.0, 3.0]]))
-    >>> ordering = Ordering.of(TwoView(X, X, center=False))
+    >>> ordering = FeatureOrder.of(TwoView(X, X, center=False))
     >>> ordering.x.tolist(), ordering.problem(TwoView(X, X)).X.matrix.toarray().tolist()
     ([1, 0], [[1.0, 0.0], [3.0, 2.0]])
     """
@@ -39,7 +39,7 @@ class Ordering:
     y: Order
 
     @classmethod
-    def of(cls, problem: TwoView) -> Ordering:
+    def of(cls, problem: TwoView) -> FeatureOrder:
         """The order by frequency."""
         return cls(_by_frequency(problem.X), _by_frequency(problem.Y))
 

@@ -20,7 +20,7 @@ from genelin.linalg import Which, magnitudes, order
 from genelin.linalg.column_products import Block, Vector
 from genelin.linalg.tall_skinny import subtract_product, tall_dot
 
-__all__ = ["Pairs", "Round", "all_copies", "converged", "kept_of", "most_alike"]
+__all__ = ["Pairs", "Round", "complete_multiplicities", "converged", "kept_of", "largest_cluster"]
 
 ALIKE = 1e-6  # of a value: as close as this, or as their accuracy, are copies of one
 WIDEST = 16  # columns of a further round
@@ -224,7 +224,7 @@ def kept_of(count: int, most: int) -> int:
     return -(-(count + (most - count) // 4) // 4) * 4
 
 
-def all_copies(search: Round, found: Pairs, columns: int, keep: int) -> Pairs | None:
+def complete_multiplicities(search: Round, found: Pairs, columns: int, keep: int) -> Pairs | None:
     """The first pairs with all copies of the k that are wanted; None if that takes too long.
 
     `found` came from so many random columns. There are `keep` > k of them, or fewer.
@@ -250,15 +250,15 @@ def _more_may_be(search: Round, theta: Vector, latest: Vector, columns: int) -> 
     tied = len(sizes) > search.k and kth - sizes[search.k] <= alike[search.k]
     cut = kth + (1 if tied else -1) * alike[search.k - 1]
     matter = latest[magnitudes(latest, search.which) > cut]
-    return most_alike(matter, search.alike(matter)) >= columns
+    return largest_cluster(matter, search.alike(matter)) >= columns
 
 
-def most_alike(theta: Vector, distances: Vector) -> int:
+def largest_cluster(theta: Vector, distances: Vector) -> int:
     """How many values are alike at most, each to the next within its distance.
 
     Examples
     --------
-    >>> most_alike(np.array([3.0, 1.0, 1.1, 0.9]), np.full(4, 0.2))
+    >>> largest_cluster(np.array([3.0, 1.0, 1.1, 0.9]), np.full(4, 0.2))
     3
     """
     if not len(theta):

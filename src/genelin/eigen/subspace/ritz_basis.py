@@ -55,7 +55,7 @@ class RitzBasis:
 
     products: Products
     theta: Vector
-    trend: Products | None = None  # where the last locally optimal step went
+    direction: Products | None = None  # where the last locally optimal step went
 
     @property
     def W(self) -> Block:
@@ -86,8 +86,8 @@ class RitzBasis:
 
     @property
     def arrays(self) -> dict[str, Block]:
-        """What cannot be computed anew: W, and the trend if there is one."""
-        return {"W": self.W} | ({} if self.trend is None else {"trend": self.trend.V})
+        """What cannot be computed anew: W, and the direction if there is one."""
+        return {"W": self.W} | ({} if self.direction is None else {"direction": self.direction.V})
 
     def head(self, k: int) -> RitzBasis:
         """The first k pairs."""
@@ -133,22 +133,22 @@ def ritz_basis(pencil: Pencil, W: Block, BW: Block) -> RitzBasis:
 
 
 def locally_optimal(pencil: Pencil, basis: RitzBasis, Z: Block) -> RitzBasis:
-    """The best pairs of span[W, trend, Z], which separates λ from −λ; one product each for Z.
+    """The best pairs of span[W, direction, Z], which separates λ from −λ; one product each for Z.
 
-    Z is the correction B⁻¹AW − WΘ, whose digits a difference of W̃ and W would lose; the trend is
+    Z is the correction B⁻¹AW − WΘ, whose digits a difference of W̃ and W would lose; the direction is
     where the last step went (Knyazev 2001). Old products are only ever combined with orthonormal
     coefficients (Hetmaniuk & Lehoucq 2006), so that their rounding does not grow.
     """
     k, S, largest = basis.W.shape[1], basis.products, float(np.abs(basis.theta).max())
-    if basis.trend is not None:
-        S = S.beside(basis.trend)
+    if basis.direction is not None:
+        S = S.beside(basis.direction)
     S = S.beside(_outside(pencil, S, Z / largest if largest > 0 else Z))
     theta, C = rayleigh_ritz(S.V, S.AV, pencil.which)
     C = C[:, :k]
-    return RitzBasis(S.times(C), theta[:k], _trend(S, C))
+    return RitzBasis(S.times(C), theta[:k], _search_direction(S, C))
 
 
-def _trend(S: Products, C: Block) -> Products | None:
+def _search_direction(S: Products, C: Block) -> Products | None:
     """Orthonormal directions of what the new basis S·C takes from outside the old one."""
     k = C.shape[1]
     step = C.copy()
@@ -182,13 +182,13 @@ def refreshed(pencil: Pencil, basis: RitzBasis) -> RitzBasis:
     """The same basis with products computed anew, so that rounding does not pile up."""
     W, BW = orthonormalise(basis.W, pencil.B, spare=basis.W)
     fresh = ritz_basis(pencil, W, BW)
-    return RitzBasis(fresh.products, fresh.theta, basis.trend)
+    return RitzBasis(fresh.products, fresh.theta, basis.direction)
 
 
-def first_basis(pencil: Pencil, start: Block, trend: Block | None = None) -> RitzBasis:
-    """GS_B of a start, rotated to Ritz vectors; with a trend where one is known."""
+def first_basis(pencil: Pencil, start: Block, direction: Block | None = None) -> RitzBasis:
+    """GS_B of a start, rotated to Ritz vectors; with a direction where one is known."""
     W, BW = orthonormalise(start, pencil.B, spare=start)
     basis = ritz_basis(pencil, W, BW)
-    if trend is None:
+    if direction is None:
         return basis
-    return replace(basis, trend=Products(trend, pencil.A @ trend, pencil.B @ trend))
+    return replace(basis, direction=Products(direction, pencil.A @ direction, pencil.B @ direction))

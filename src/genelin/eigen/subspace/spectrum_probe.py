@@ -18,7 +18,7 @@ from genelin.linalg.column_products import Vector
 from genelin.linalg.sparse_cholesky import is_diagonal_matrix
 from genelin.linalg.tridiagonal import tridiagonal_eigen
 
-__all__ = ["beyond_the_end", "crowding", "digits_seen"]
+__all__ = ["beyond_the_end", "clustering", "digits_seen"]
 
 NEAR = 1e-8  # how far beyond zero, by the largest quotient of the diagonals
 SEEN = (15, 30, 60, 120)  # steps after which the spectrum is looked at
@@ -54,7 +54,7 @@ def beyond_the_end(A: Any, B: Any) -> list[float]:
     return candidates
 
 
-def crowding(A: Any, B: Any) -> float | None:
+def clustering(A: Any, B: Any) -> float | None:
     """√(width of the spectrum / distance of its smallest values), where that is far from one.
 
     Lanczos takes a multiple of so many steps to tell these values apart. The spectrum is seen by
@@ -67,7 +67,7 @@ def crowding(A: Any, B: Any) -> float | None:
     >>> from scipy import sparse
     >>> K = sparse.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(90, 90)).tocsr()
     >>> B = sparse.eye_array(90).tocsr()
-    >>> round(crowding(K, B)), crowding(K + 9 * B, B)
+    >>> round(clustering(K, B)), clustering(K + 9 * B, B)
     (58, None)
     """
     candidates = beyond_the_end(A, B)

@@ -16,7 +16,7 @@ from genelin.io.block_readers import CsrReader, check_shape, floating
 from genelin.io.damaged_files import decoding, regular
 from genelin.io.number_streams import Zipped, npy_header, reading, zip_member
 from genelin.io.prefetch import loaded
-from genelin.system.memory import memory_at_hand
+from genelin.system.memory import available_memory
 
 __all__ = ["Member", "load_npz", "npz_kind", "npz_members"]
 
@@ -166,7 +166,7 @@ def check_rows(path: Path, rows: int, stored: int) -> None:
 def _by_rows(path: Path, shape: tuple[int, int], arrays: list[Member]) -> Any:
     indptr, indices, data = (member.numbers() for member in arrays)
     reader = CsrReader(str(path), (indptr, indices, data), shape, [path], orderly=False)
-    return loaded(reader, memory_at_hand() / 4)
+    return loaded(reader, available_memory() / 4)
 
 
 def _by_entries(path: Path, shape: tuple[int, int], arrays: list[Member]) -> Any:
