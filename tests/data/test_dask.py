@@ -8,10 +8,12 @@ from scipy import sparse
 
 from chunks import in_chunks, shared_factors
 from genelin import CCA, CCALin, GeneralizedEigen, datasets, solvers, top_k, top_k_cca
+from genelin.data import dask_rows as dask_rows_module
+from genelin.data import dask_workers
 from genelin.data.dask_rows import _balanced, _meeting, dask_rows
 from genelin.data.row_blocks import Task
 from genelin.kernels.compiled import threads
-from genelin.operators import Cross, Gram, as_rows, distributed, on_workers
+from genelin.operators import Cross, Gram, as_rows
 from genelin.system.threads import at_most
 
 
@@ -122,7 +124,7 @@ def test_small_neighbours_are_joined(monkeypatch):
         :-1
     ].tolist()
     np.testing.assert_array_equal(rows.taken(np.array([0, 77, 199])), X[[0, 77, 199]])
-    monkeypatch.setattr(distributed, "SMALL", 1)
+    monkeypatch.setattr(dask_rows_module, "SMALL", 1)
     with dask.config.set(num_workers=2):
         (parts,) = dask_rows(in_chunks(X, 2)).summed(Rows())
     assert len(parts) == 100
@@ -158,8 +160,8 @@ def test_tasks_share_the_cores(monkeypatch):
 
     monkeypatch.setattr("genelin.kernels.compiled._of_numba", lambda: 8)
     monkeypatch.setattr("genelin.kernels.compiled.cores", lambda: 8)
-    monkeypatch.setattr(on_workers, "cores", lambda: 8)
-    monkeypatch.setattr(on_workers, "CPU_COUNT", 8)
+    monkeypatch.setattr(dask_workers, "cores", lambda: 8)
+    monkeypatch.setattr(dask_workers, "CPU_COUNT", 8)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     x = in_chunks(np.ones((6, 2)), 1)
     for workers, share in ((2, 4), (3, 2), (6, 1)):
@@ -233,7 +235,7 @@ def test_nan_in_a_far_chunk_is_named(views):
 
 def test_costly_alignment_is_refused_with_advice(views, monkeypatch):
     X, Y = views
-    monkeypatch.setattr(distributed, "MOVED", 100)
+    monkeypatch.setattr(dask_rows_module, "MOVED", 100)
     with pytest.raises(ValueError, match=r"\(200, 200, 200, … and 300, 300, 300\).*rechunk"):
         top_k_cca(in_chunks(X, 200), in_chunks(Y, 300), 2)
 

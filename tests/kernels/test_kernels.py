@@ -18,7 +18,8 @@ from genelin import kernels
 from genelin.data.reductions import SparseMoment
 from genelin.data.row_blocks import Part
 from genelin.data.rows import Rows
-from genelin.kernels import blocks, by_columns, compiled, products, reach
+from genelin.kernels import cache_model, compiled, csc_products, csr_products
+from genelin.kernels.codegen import column_layout
 from genelin.linalg.column_products import LARGE, column_dots
 from genelin.linalg.tall_skinny import tall_dot, tall_times
 from genelin.operators import (
@@ -134,14 +135,14 @@ def test_entries_anywhere_in_many_columns(
     k: int, dtype: type, weighted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows of blocks are asked for ahead, and the columns of wide blocks come by lines."""
-    monkeypatch.setattr(products, "threads", lambda: 2)
-    monkeypatch.setattr(reach, "MANY", 30_000)
+    monkeypatch.setattr(csr_products, "threads", lambda: 2)
+    monkeypatch.setattr(cache_model, "MANY", 30_000)
     X, Y = (rows_of(30_000, d, 2 / d, d, dtype) for d in (90_000, 80_000))
     rng = np.random.default_rng(0)
     V, shift = rng.standard_normal((80_000, k)).astype(dtype), rng.standard_normal(k)
-    shares = reach.from_afar(X, Y)
-    assert reach.anywhere(shares)
-    assert products._at_once(X, Y, V, shares) == min(k, LINE // V.itemsize)
+    shares = cache_model.from_afar(X, Y)
+    assert cache_model.anywhere(shares)
+    assert csr_products._at_once(X, Y, V, shares) == min(k, LINE // V.itemsize)
     weights = rng.random(30_000) if weighted else None
     bracket = (Y.astype(np.float64) @ V - shift) * (weights[:, None] if weighted else 1.0)
     product, total = kernels.cross_times(X, Y, V, shift, weights)
@@ -154,16 +155,18 @@ def test_entries_anywhere_in_many_columns(
 
 def test_rows_in_a_file_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However fast it may be to go through rows in memory for every line of columns."""
-    monkeypatch.setattr(products, "threads", lambda: 2)
-    monkeypatch.setattr(reach, "MANY", 30_000)
+    monkeypatch.setattr(csr_products, "threads", lambda: 2)
+    monkeypatch.setattr(cache_model, "MANY", 30_000)
     X = rows_of(30_000, 90_000, 2 / 90_000, 0)
     np.save(tmp_path / "data.npy", X.data)
     mapped = sparse.csr_array(X, copy=True)
     mapped.data = np.load(tmp_path / "data.npy", mmap_mode="r")
-    assert not reach.from_disk(X)
-    assert reach.from_disk(X, mapped)
-    sweeps, room_for = [], products.room_for
-    monkeypatch.setattr(products, "room_for", lambda *given: sweeps.append(1) or room_for(*given))
+    assert not cache_model.from_disk(X)
+    assert cache_model.from_disk(X, mapped)
+    sweeps, room_for = [], csr_products.room_for
+    monkeypatch.setattr(
+        csr_products, "room_for", lambda *given: sweeps.append(1) or room_for(*given)
+    )
     V = np.random.default_rng(0).standard_normal((90_000, 20))
     for M, times in ((X, 3), (mapped, 1)):
         sweeps.clear()
@@ -180,16 +183,16 @@ def test_columns_shared_out_among_threads(
     k: int, index: type, dtype: type, weighted: bool, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows come in chunks that do not divide their number; some are empty, and so are columns."""
-    monkeypatch.setattr(by_columns, "CHUNK", 128)
+    monkeypatch.setattr(csc_products, "CHUNK", 128)
     X, Y = rows_of(1000, 700, 0.02, 0, dtype), rows_of(1000, 90, 0.02, 1, dtype)
     for M in (X, Y):
         M.indices, M.indptr = M.indices.astype(index), M.indptr.astype(index)
     rng = np.random.default_rng(0)
     V, start = rng.standard_normal((90, k)).astype(dtype), rng.standard_normal((1, k))
-    V, start = (blocks.filled_up(M.astype(dtype)) for M in (V, start))
+    V, start = (column_layout.filled_up(M.astype(dtype)) for M in (V, start))
     weights = rng.random(1000).astype(dtype) if weighted else None
     product = np.full((700, V.shape[1]), np.nan, dtype)
-    total = by_columns.cross_by_columns(X, Y, V, [0.0], start, weights, product, count)
+    total = csc_products.cross_by_columns(X, Y, V, [0.0], start, weights, product, count)
     bracket = (Y.astype(np.float64) @ V + start) * (weights[:, None] if weighted else 1.0)
     bound = 1e-4 if dtype is np.float32 else 1e-12
     np.testing.assert_allclose(product, X.T.astype(np.float64) @ bracket, atol=bound)
@@ -200,12 +203,12 @@ def test_which_products_are_shared_out_by_columns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those of short columns and long rows that are sorted; and they are what they should be."""
-    monkeypatch.setattr(products, "threads", lambda: 2)
-    monkeypatch.setattr(blocks, "threads", lambda: 2)
-    monkeypatch.setattr(by_columns, "AT_HAND", 2**10)
-    shared, cross = [], by_columns.cross_by_columns
+    monkeypatch.setattr(csr_products, "threads", lambda: 2)
+    monkeypatch.setattr(column_layout, "threads", lambda: 2)
+    monkeypatch.setattr(csc_products, "AT_HAND", 2**10)
+    shared, cross = [], csc_products.cross_by_columns
     monkeypatch.setattr(
-        products, "cross_by_columns", lambda *given: shared.append(1) or cross(*given)
+        csr_products, "cross_by_columns", lambda *given: shared.append(1) or cross(*given)
     )
     X = rows_of(500, 5000, 0.01, 0)
     tall, turned, mapped = rows_of(5000, 500, 0.01, 0), X.copy(), X.copy()
@@ -240,7 +243,7 @@ def test_rooms_of_threads(
     V = rng.integers(-9, 9, (rows, k + wider)).astype(dtype)[:, :k]
     whole_product = np.full((d, k + wider), np.nan, dtype)
     product = whole_product[:, :k]
-    room = blocks.room_for(V, product, count, moved, same)
+    room = column_layout.room_for(V, product, count, moved, same)
     found = [room.of(t) for t in range(count)]
     kept = rng.integers(-9, 9, (count, d, k))
     for (_, outs), numbers in zip(found, kept, strict=True):
@@ -258,7 +261,7 @@ def test_rooms_of_threads(
 @pytest.mark.parametrize("k", [4, 12, 20, 28])
 def test_rows_that_are_moved_fill_lines(k: int) -> None:
     V = np.ones((150, k))
-    given, outs = blocks.room_for(V, np.empty((150, k)), 2, True, True).of(1)
+    given, outs = column_layout.room_for(V, np.empty((150, k)), 2, True, True).of(1)
     for whole, half in (given, outs):
         assert half.ctypes.data % (LINE // 2) == half.strides[0] % (LINE // 2) == 0
         if whole.size:
@@ -268,9 +271,9 @@ def test_rows_that_are_moved_fill_lines(k: int) -> None:
 
 def test_blocks_too_large_to_be_moved(monkeypatch: pytest.MonkeyPatch) -> None:
     X, V = rows_of(300, 40, 0.5, 0), np.ones((40, 20))
-    assert products._worth_moving(X, V, 2)
-    monkeypatch.setattr(products, "MOST_MOVED", 2 * 2 * V.nbytes - 1)
-    assert not products._worth_moving(X, V, 2)
+    assert csr_products._worth_moving(X, V, 2)
+    monkeypatch.setattr(csr_products, "MOST_MOVED", 2 * 2 * V.nbytes - 1)
+    assert not csr_products._worth_moving(X, V, 2)
     np.testing.assert_allclose(kernels.cross_times(X, X, V)[0], X.T @ (X @ V), atol=1e-12)
 
 
@@ -318,7 +321,7 @@ def test_threads_on_systems_without_cores_to_choose(monkeypatch: pytest.MonkeyPa
 
 def test_arrays_longer_than_their_entries(monkeypatch: pytest.MonkeyPatch) -> None:
     """SciPy allows room behind the last entry; what is there is not read."""
-    monkeypatch.setattr(reach, "MANY", 30_000)
+    monkeypatch.setattr(cache_model, "MANY", 30_000)
     X = rows_of(30_000, 90_000, 2 / 90_000, 0)
     V = np.random.default_rng(0).standard_normal((90_000, 4))
     exact = X.T @ (X @ V)

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from genelin import Davidson, TwoView, datasets, room, top_k_cca
+from genelin import Davidson, TwoView, datasets, top_k_cca
 from genelin.eigen.subspace.correction_equation import CorrectionEquation
 from genelin.solvers import CG
+from genelin.system import buffer_pool as pool_module
 from genelin.system.buffer_pool import buffer_pool, empty, in_line
 
 LARGE = (1024, 1024)  # 8 MB
@@ -66,7 +67,7 @@ def test_a_run_lets_go_of_its_memory_though_a_result_lives_on() -> None:
 
 @pytest.mark.parametrize("name", ["MOST_FREE", "SPARING"])
 def test_no_more_is_kept_than_a_limit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, name, 20 * 2**20)
+    monkeypatch.setattr(pool_module, name, 20 * 2**20)
     with buffer_pool(sparing=name == "SPARING"):
         tracemalloc.start()
         arrays = [empty(LARGE) for _ in range(6)]

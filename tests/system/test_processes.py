@@ -14,9 +14,11 @@ import pytest
 from scipy import sparse
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from genelin import forks, kernels, top_k
+from genelin import kernels, top_k
 from genelin.eigen.planning import machine
-from genelin.kernels import compiled
+from genelin.kernels import cg_updates, compiled, panel_products, triangular_solves
+from genelin.kernels.codegen import column_layout
+from genelin.system import fork_safety
 from genelin.system import threads as threading_of_genelin
 from genelin.system.buffer_pool import _Shelf
 from genelin.system.cached import cached_property
@@ -71,12 +73,12 @@ class Slow:
     """A value that takes a while."""
 
     def __init__(self):
-        self.resumed = threading.Event()
+        self.begun = threading.Event()
         self.wait = threading.Event()
 
     @cached_property
     def value(self):
-        self.resumed.set()
+        self.begun.set()
         self.wait.wait(30)
         return object()
 
@@ -256,12 +258,12 @@ def test_a_child_can_fit_that_was_forked_during_the_first_fit_of_a_thread(delay)
 def test_a_fork_waits_for_imports_of_other_threads_only(monkeypatch):
     lock = type("Lock", (), {"owner": None})()
     locks = {"genelin.thing": lambda: lock, "elsewhere.thing": lambda: lock}
-    monkeypatch.setattr(forks.importlib._bootstrap, "_module_locks", locks)
-    assert forks._imported_elsewhere() == []
+    monkeypatch.setattr(fork_safety.importlib._bootstrap, "_module_locks", locks)
+    assert fork_safety._imported_elsewhere() == []
     lock.owner = threading.get_ident()
-    assert forks._imported_elsewhere() == []
+    assert fork_safety._imported_elsewhere() == []
     lock.owner += 1
-    assert forks._imported_elsewhere() == ["genelin.thing"]
+    assert fork_safety._imported_elsewhere() == ["genelin.thing"]
 
 
 # --- Ctrl-C ------------------------------------------------------------------------------------
@@ -392,7 +394,7 @@ def test_small_work_asks_for_no_threads(monkeypatch):
     def refused():
         raise AssertionError
 
-    for module in (kernels.blocks, kernels.updates, kernels.panels, kernels.triangular):
+    for module in (column_layout, cg_updates, panel_products, triangular_solves):
         monkeypatch.setattr(module, "threads", refused)
     X = sparse.csr_array(np.eye(10))
     np.testing.assert_array_equal(kernels.times(X, np.ones((10, 4))), np.ones((10, 4)))

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.linalg import svdvals
 
-from genelin.baselines.common import Ground, Run, check_ending
-from genelin.eigen.run.checkpointer import NO_CHECKPOINT, Checkpointer
+from genelin.baselines.common import Baseline, Covariances, Run, check_ending
+from genelin.eigen.run.method import Request
 from genelin.linalg import orthonormalise
 from genelin.linalg.column_products import Block
 from genelin.operators import Operator
-from genelin.problems import TwoView
-from genelin.results import Callback, CCASolution
+from genelin.results import CCASolution
 from genelin.solvers import CG, LinearSolver, as_solver
-from genelin.validation import check_count, check_number, generator, settle
+from genelin.validation import check_count, check_number, settle
 
 __all__ = ["MomentumALS"]
 
@@ -24,7 +23,7 @@ Rng = np.random.Generator | int | None
 
 
 @dataclass(frozen=True)
-class MomentumALS:
+class MomentumALS(Baseline):
     """Φ ← S_x⁻¹S_xyΨ − βΦ, then Ψ ← S_y⁻¹S_yxΦ − βΨ, each made orthonormal (Xu & Li 2019, FALS).
 
     Every half sees the newest other half. S⁻¹ is a warm-started solve, as in `CCALin`. The best β
@@ -49,8 +48,6 @@ class MomentumALS:
     True
     """
 
-    solves: ClassVar = TwoView
-
     solver: Any = CG()  # noqa: RUF009 - frozen
     reduction: float = 1e-2
     momentum: float | None = None
@@ -66,48 +63,42 @@ class MomentumALS:
         settle(self, check_number, "momentum", optional=True, **limits)
         settle(self, check_count, "guards", least=1 if self.momentum is None else 0)
 
-    def __call__(
-        self,
-        problem: TwoView,
-        k: int,
-        tol: float = 1e-6,
-        rng: Rng = 0,
-        callback: Callback | None = None,
-        checkpoint: Checkpointer = NO_CHECKPOINT,
-    ) -> CCASolution:
-        """Solve `problem` for k canonical pairs."""
-        rng, ground = generator(rng), Ground(problem, self)
+    def solve(self, request: Request) -> CCASolution:
+        """By alternating least squares."""
+        problem, k = request.problem, request.k
+        covariances = Covariances(request)
         m = min(k + self.guards, *problem.splits)
-        run = Run(ground, k, tol, callback, self.iterations, self.max_iter, checkpoint)
+        run = Run(covariances, self.iterations, self.max_iter)
         solver = as_solver(self.solver)
-        start = ground.start(m, rng)
-        views = (ground.S_x, ground.S_y)
+        start = covariances.start(m)
+        views = (covariances.S_x, covariances.S_y)
         x, y = (
-            _Half(S, part, k, solver) for S, part in zip(views, ground.halves(start), strict=True)
+            _Half(S, part, k, solver)
+            for S, part in zip(views, covariances.halves(start), strict=True)
         )
         if left := run.load():
             x.set(left["x"], left["x_older"])
             y.set(left["y"], left["y_older"])
-        to_y = ground.S_xy.T @ x.W
+        to_y = covariances.S_xy.T @ x.W
         while True:
-            to_x = ground.S_xy @ y.W
+            to_x = covariances.S_xy @ y.W
             sigma = svdvals(x.W.T @ to_x)
             (Wx, SWx), (Wy, SWy) = ((half.W[:, :k], half.SW[:, :k]) for half in (x, y))
             blocks = ((Wx, Wy), (to_x[:, :k], to_y[:, :k]), (SWx, SWy))
-            pairs = ground.rotated(*(np.vstack(block) for block in blocks))
-            ground.count_dense(14.0 * ground.d * m**2 + 10.0 * m * (x.work + y.work))
+            pairs = covariances.rotated(*(np.vstack(block) for block in blocks))
+            covariances.count_dense(14.0 * covariances.d * m**2 + 10.0 * m * (x.work + y.work))
             reason = run.verdict(pairs, x.steps + y.steps)
             if reason is not None:
-                return ground.solution(pairs, tol, rng, reason, run.records, run.verified)
+                return covariances.solution(pairs, reason, run.records, run.verified)
             following = float(sigma[k]) if k < len(sigma) else 0.0
             beta = following**2 / 4 if self.momentum is None else self.momentum
             # Ritz vectors, so that every column is warm-started by itself.
-            turn = SWy.T @ ground.halves(pairs.W)[1]
-            x.turn(SWx.T @ ground.halves(pairs.W)[0])
+            turn = SWy.T @ covariances.halves(pairs.W)[1]
+            x.turn(SWx.T @ covariances.halves(pairs.W)[0])
             y.turn(turn)
             x.older, to_x[:, :k] = x.older @ turn, to_x[:, :k] @ turn
             y.older = y.W[:, :k] @ x.improve(to_x, beta, self.reduction)
-            to_y = ground.S_xy.T @ x.W
+            to_y = covariances.S_xy.T @ x.W
             x.older = x.W[:, :k] @ y.improve(to_y, beta, self.reduction)
             run.save(x=x.W.copy(), y=y.W.copy(), x_older=x.older, y_older=y.older)
 

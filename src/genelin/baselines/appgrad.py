@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from genelin.baselines.common import Ground, Pairs, Run, check_ending
-from genelin.eigen.run.checkpointer import NO_CHECKPOINT, Checkpointer
+from genelin.baselines.common import Baseline, Covariances, Pairs, Run, check_ending
+from genelin.eigen.run.method import Request
 from genelin.linalg.column_products import EPS, Block
 from genelin.operators import Operator
-from genelin.problems import TwoView
-from genelin.results import Callback, CCASolution, Status
+from genelin.results import CCASolution, Status
 from genelin.solvers.spectral_bounds import spectral_bounds
-from genelin.validation import check_count, check_number, generator, settle, shown
+from genelin.validation import check_count, check_number, settle, shown
 
 __all__ = ["AppGrad", "StochasticAppGrad"]
 
@@ -25,7 +24,7 @@ MOST_EPOCHS = 1e9
 
 
 @dataclass(frozen=True)
-class AppGrad:
+class AppGrad(Baseline):
     """Φ̃ ← Φ̃ − η(S_xΦ̃ − S_xyΨ), then Φ = Φ̃(Φ̃ᵀS_xΦ̃)^{-½}; and Ψ alike (Ma, Lu & Foster 2015).
 
     Φ̃ begins at zero and is never normalised: it approaches the least-squares solution S_x⁻¹S_xyΨ.
@@ -48,8 +47,6 @@ class AppGrad:
     True
     """
 
-    solves: ClassVar = TwoView
-
     step: float | tuple[float, float] | None = None
     iterations: int | None = None
     max_iter: int = 20_000
@@ -58,40 +55,33 @@ class AppGrad:
         object.__setattr__(self, "step", _checked_step(self.step))
         check_ending(self)
 
-    def __call__(
-        self,
-        problem: TwoView,
-        k: int,
-        tol: float = 1e-6,
-        rng: Rng = 0,
-        callback: Callback | None = None,
-        checkpoint: Checkpointer = NO_CHECKPOINT,
-    ) -> CCASolution:
-        """Solve `problem` for k canonical pairs."""
-        rng, ground = generator(rng), Ground(problem, self)
-        etas = _steps(ground, self.step, 0.0)
-        run = Run(ground, k, tol, callback, self.iterations, self.max_iter, checkpoint)
-        x, y = _sides(ground, (ground.S_x, ground.S_y), k, rng)
+    def solve(self, request: Request) -> CCASolution:
+        """By gradient steps."""
+        k, rng = request.k, request.rng
+        covariances = Covariances(request)
+        etas = _steps(covariances, self.step, 0.0)
+        run = Run(covariances, self.iterations, self.max_iter)
+        x, y = _sides(covariances, (covariances.S_x, covariances.S_y), k, rng)
         if left := run.load():
             x.set(left["x"])
             y.set(left["y"])
-        to_y = ground.S_xy.T @ x.W
+        to_y = covariances.S_xy.T @ x.W
         while True:
-            to_x = ground.S_xy @ y.W
+            to_x = covariances.S_xy @ y.W
             blocks = ((x.W, y.W), (to_x, to_y), (x.SW, y.SW))
-            pairs = ground.rotated(*(np.vstack(block) for block in blocks))
-            ground.count_dense(_step_flops(ground.d, k))
+            pairs = covariances.rotated(*(np.vstack(block) for block in blocks))
+            covariances.count_dense(_step_flops(covariances.d, k))
             reason = run.verdict(pairs)
             if reason is not None:
-                return ground.solution(pairs, tol, rng, reason, run.records, run.verified)
+                return covariances.solution(pairs, reason, run.records, run.verified)
             x.step(to_x, etas[0])
-            to_y = ground.S_xy.T @ x.W
+            to_y = covariances.S_xy.T @ x.W
             y.step(to_y, etas[1])
             run.save(x=x.P, y=y.P)
 
 
 @dataclass(frozen=True)
-class StochasticAppGrad:
+class StochasticAppGrad(Baseline):
     """S-AppGrad: the steps of `AppGrad` with S_x, S_y and S_xy of a few rows, drawn anew each time.
 
     What the trace holds is measured on the rows of a step, and so is noisy; the solution itself is
@@ -120,8 +110,6 @@ class StochasticAppGrad:
     True
     """
 
-    solves: ClassVar = TwoView
-
     batch: int | None = None
     epochs: float = 10.0
     step: float | tuple[float, float] | None = None
@@ -135,45 +123,38 @@ class StochasticAppGrad:
         settle(self, check_number, "decay", least=0)
         settle(self, check_count, "batch", optional=True)
 
-    def __call__(
-        self,
-        problem: TwoView,
-        k: int,
-        tol: float = 1e-6,
-        rng: Rng = 0,
-        callback: Callback | None = None,
-        checkpoint: Checkpointer = NO_CHECKPOINT,
-    ) -> CCASolution:
-        """Solve `problem` for k canonical pairs."""
-        rng, ground = generator(rng), Ground(problem, self)
+    def solve(self, request: Request) -> CCASolution:
+        """By stochastic gradient steps."""
+        problem, k, rng = request.problem, request.k, request.rng
+        covariances = Covariances(request)
         n, batch = problem.X.n, 20 * k if self.batch is None else self.batch
         if batch < k:
             raise ValueError(
                 f"batch={batch} must be at least k={k}: k columns are normalised by it"
             )
         batch = min(batch, n)
-        etas = _steps(ground, self.step, 1.0 / batch)
+        etas = _steps(covariances, self.step, 1.0 / batch)
         steps = max(1, round(self.epochs * n / batch))
         every = max(1, round(n / (batch * self.records)))
-        views, reason = (ground.S_x, ground.S_y), Status.FIXED_ITERATIONS
-        x, y = _sides(ground, views, k, rng)
-        run = Run(ground, k, tol, callback, steps, steps, checkpoint)
+        views, reason = (covariances.S_x, covariances.S_y), Status.FIXED_ITERATIONS
+        x, y = _sides(covariances, views, k, rng)
+        run = Run(covariances, steps, steps)
         if left := run.load():
             x.P, y.P, x.W, y.W = (left[name] for name in ("x", "y", "x_unit", "y_unit"))
         for t in range(1 + every * len(run.records), steps + 1):
             rows, slower = rng.integers(0, n, batch), 1.0 + self.decay * t * batch / n
-            S_xy, x.S, y.S = (S.on_rows(rows) for S in (ground.S_xy, *views))
+            S_xy, x.S, y.S = (S.on_rows(rows) for S in (covariances.S_xy, *views))
             x.step(S_xy @ y.W, etas[0] / slower, fresh=True)
             to_y = S_xy.T @ x.W
             y.step(to_y, etas[1] / slower, fresh=True)
-            ground.count_dense(_step_flops(ground.d, k))
+            covariances.count_dense(_step_flops(covariances.d, k))
             if t % every:
                 continue
-            if run.verdict(_seen(ground, rows, x, y, to_y)) is Status.STOPPED:
+            if run.verdict(_seen(covariances, rows, x, y, to_y)) is Status.STOPPED:
                 reason = Status.STOPPED
                 break
             run.save(x=x.P, y=y.P, x_unit=x.W, y_unit=y.W)
-        return ground.solution(ground.pairs(x.W, y.W, k), tol, rng, reason, run.records)
+        return covariances.solution(covariances.pairs(x.W, y.W, k), reason, run.records)
 
 
 class _Side:
@@ -199,17 +180,19 @@ class _Side:
 
 
 def _sides(
-    ground: Ground, views: tuple[Operator, Operator], k: int, rng: np.random.Generator
+    covariances: Covariances, views: tuple[Operator, Operator], k: int, rng: np.random.Generator
 ) -> tuple[_Side, _Side]:
-    start_x, start_y = ground.halves(ground.start(k, rng))
+    start_x, start_y = covariances.halves(covariances.start(k))
     return _Side(views[0], start_x), _Side(views[1], start_y)
 
 
-def _seen(ground: Ground, rows: NDArray[np.int64], x: _Side, y: _Side, to_y: Block) -> Pairs:
+def _seen(
+    covariances: Covariances, rows: NDArray[np.int64], x: _Side, y: _Side, to_y: Block
+) -> Pairs:
     """The pairs as the rows of a step see them; to look costs the method nothing."""
-    to_x = ground.problem.S_xy.on_rows(rows) @ y.W
+    to_x = covariances.problem.S_xy.on_rows(rows) @ y.W
     blocks = ((x.W, y.W), (to_x, to_y), (x.SW, y.SW))
-    return ground.rotated(*(np.vstack(block) for block in blocks))
+    return covariances.rotated(*(np.vstack(block) for block in blocks))
 
 
 def _checked_step(step: Any) -> float | tuple[float, float] | None:
@@ -224,14 +207,17 @@ def _checked_step(step: Any) -> float | tuple[float, float] | None:
 
 
 def _steps(
-    ground: Ground, step: float | tuple[float, float] | None, noise: float
+    covariances: Covariances, step: float | tuple[float, float] | None, noise: float
 ) -> tuple[float, float]:
     """η of each view; by default 1/(λ_max + noise·trace)."""
     if step is not None:
         return step if isinstance(step, tuple) else (step, step)
     x, y = (
         1.0 / (spectral_bounds(metered).upper + noise * float(S.diagonal().sum()))
-        for metered, S in ((ground.S_x, ground.problem.S_x), (ground.S_y, ground.problem.S_y))
+        for metered, S in (
+            (covariances.S_x, covariances.problem.S_x),
+            (covariances.S_y, covariances.problem.S_y),
+        )
     )
     return x, y
 

@@ -1,29 +1,30 @@
-"""What all rivals share: covariances on one meter, canonical pairs of two spans, the verdict."""
+"""What all baselines share: covariances on one meter, canonical pairs of two spans, the ending."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import svd
 
 from genelin.eigen.certify.residual_check import ResidualCheck
 from genelin.eigen.run.canonical_pairs import canonical_solution, mirrored
-from genelin.eigen.run.checkpointer import NO_CHECKPOINT, Checkpointer, State
+from genelin.eigen.run.checkpointer import State
 from genelin.eigen.run.meter import Meter, guarded
+from genelin.eigen.run.method import Method, Request
 from genelin.eigen.subspace.ritz_basis import Products, RitzBasis
 from genelin.linalg import column_dots, orthonormalise
 from genelin.linalg.column_products import Block, Vector
 from genelin.operators import BlockDiagonal, Counting, OffDiagonal, Operator
-from genelin.problems import Pencil, TwoView, refuse_other_problems
-from genelin.results import Callback, CCASolution, Record, Status, Trace
+from genelin.problems import Pencil, TwoView
+from genelin.results import CCASolution, Record, Status, Trace
 from genelin.solvers import CG
 from genelin.system.cached import cached_property
 from genelin.validation import check_count, settle
 
-__all__ = ["Ground", "Pairs", "Run", "check_ending"]
+__all__ = ["Baseline", "Covariances", "Pairs", "Run", "check_ending"]
 
 STALE = 1000  # iterations without one per cent of progress
 
@@ -50,15 +51,22 @@ class Pairs:
         return Pairs(self.sigma[:k], self.W[:, :k], self.AW[:, :k], self.BW[:, :k])
 
 
-class Ground:
+class Baseline(Method):
+    """A method for two views to compare with."""
+
+    solves: ClassVar = (TwoView,)
+
+
+class Covariances:
     """S_x, S_y and S_xy of a problem on one meter, by the rule of `Cost`.
 
     Views of deficient rank are taken as they are: spans never leave the range of S.
     """
 
-    def __init__(self, problem: TwoView, method: Any) -> None:
-        refuse_other_problems(method, problem)
-        self.problem = problem
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.problem: TwoView = request.problem
+        problem, self.rng = self.problem, request.rng
         self.meter = Meter(problem.data_size, problem.setup)
         counter = self.meter.counter
         self.S_x, self.S_y, self.S_xy = (
@@ -87,18 +95,18 @@ class Ground:
         diagonal = np.concatenate([self.problem.S_x.diagonal(), self.problem.S_y.diagonal()])
         return np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
 
-    def start(self, m: int, rng: np.random.Generator) -> Block:
+    def start(self, m: int) -> Block:
         """A Gaussian block in the units of the features."""
-        return np.asarray(rng.standard_normal((self.d, m)) / self.scale()[:, None])
+        return np.asarray(self.rng.standard_normal((self.d, m)) / self.scale()[:, None])
 
     @cached_property
-    def _referee(self) -> ResidualCheck:
+    def _check(self) -> ResidualCheck:
         cg = CG()
         return ResidualCheck(self.pencil, cg, cg.init(self.pencil.B))
 
     def residuals(self, pairs: Pairs) -> Vector:
         """Upper bounds on the residuals of (φ, ψ)/√2 in the B⁻¹-norm."""
-        return self._referee.residuals(_ritz_basis(pairs))
+        return self._check.residuals(_ritz_basis(pairs))
 
     def rotated(self, W: Block, AW: Block, BW: Block) -> Pairs:
         """Canonical pairs from halves that are orthonormal already."""
@@ -130,8 +138,6 @@ class Ground:
     def solution(
         self,
         pairs: Pairs,
-        tol: float,
-        rng: np.random.Generator,
         reason: Status,
         records: list[Record],
         residuals: Vector | None = None,
@@ -142,9 +148,9 @@ class Ground:
         """
         residuals = self.residuals(pairs) if residuals is None else residuals
         status, sine = reason, 1.0
-        if residuals.max() <= tol * pairs.sigma[0]:
+        if residuals.max() <= self.request.tol * pairs.sigma[0]:
             both = mirrored(self.pencil, _ritz_basis(pairs))
-            gap = self._referee.gap(both, np.concatenate([residuals, residuals]), rng)
+            gap = self._check.gap(both, np.concatenate([residuals, residuals]), self.rng)
             sine = gap.sine
             if not gap.missed:
                 status = Status.NO_GAP if gap.none else Status.CONVERGED
@@ -155,15 +161,13 @@ class Ground:
         solution = canonical_solution(self.problem, found, residuals, sine, status, self.meter)
         return replace(solution, trace=Trace(records))
 
-    def one_shot(
-        self, pairs: Pairs, tol: float, rng: np.random.Generator, callback: Callback | None
-    ) -> CCASolution:
+    def one_shot(self, pairs: Pairs) -> CCASolution:
         """The solution of a method without iterations: one record, of what it cost by itself."""
         residuals = self.residuals(pairs)
         record = replace(self.spent, residual=float(residuals.max()) / _largest(pairs.sigma))
-        if callback is not None:
-            callback(record, guarded(pairs.W / np.sqrt(2.0)))
-        return self.solution(pairs, tol, rng, Status.ONE_SHOT, [record], residuals)
+        if self.request.callback is not None:
+            self.request.callback(record, guarded(pairs.W / np.sqrt(2.0)))
+        return self.solution(pairs, Status.ONE_SHOT, [record], residuals)
 
 
 class Run:
@@ -173,21 +177,13 @@ class Run:
     `tol`, it is verified by solves with S, and trusted less if they disagree.
     """
 
-    def __init__(
-        self,
-        ground: Ground,
-        k: int,
-        tol: float,
-        callback: Callback | None,
-        iterations: int | None,
-        max_iter: int,
-        checkpoint: Checkpointer = NO_CHECKPOINT,
-    ) -> None:
-        self.ground, self.k, self.tol, self.callback = ground, k, tol, callback
-        self.iterations, self.max_iter, self.checkpoint = iterations, max_iter, checkpoint
+    def __init__(self, covariances: Covariances, iterations: int | None, max_iter: int) -> None:
+        self.covariances, request = covariances, covariances.request
+        self.k, self.tol, self.callback = request.k, request.tol, request.callback
+        self.iterations, self.max_iter, self.checkpoint = iterations, max_iter, request.checkpoint
         self.records: list[Record] = []
         self.verified: Vector | None = None
-        self._scale = ground.scale()[:, None]
+        self._scale = covariances.scale()[:, None]
         self._distrust, self._best, self._since = 1.0, np.inf, 0
 
     def load(self) -> Mapping[str, Block]:
@@ -196,7 +192,7 @@ class Run:
         if left is None:
             return {}
         with self.checkpoint.resuming():
-            self.ground.meter.carry(left.cost)
+            self.covariances.meter.carry(left.cost)
             self.records = list(left.trace)
             distrust, best, since = left.numbers["verdict"]
             self._distrust, self._best, self._since = float(distrust), float(best), int(since)
@@ -205,7 +201,7 @@ class Run:
     def save(self, **blocks: Block) -> None:
         """Note the blocks from which the next iteration begins."""
         numbers = {"verdict": [self._distrust, self._best, self._since]}
-        self.checkpoint.save(State(blocks, numbers, self.records, self.ground.meter.cost()))
+        self.checkpoint.save(State(blocks, numbers, self.records, self.covariances.meter.cost()))
 
     def verdict(self, pairs: Pairs, inner: int = 0) -> Status | None:
         """Record an iteration; None to go on, else why it ends."""
@@ -213,7 +209,7 @@ class Run:
         scaled = pairs.residual / self._scale
         estimate = float(np.sqrt(column_dots(scaled, scaled).max() / 2)) / _largest(pairs.sigma)
         t = len(self.records) + 1
-        self.records.append(self.ground.meter.record(t, inner, estimate, guarded(pairs.sigma)))
+        self.records.append(self.covariances.meter.record(t, inner, estimate, guarded(pairs.sigma)))
         self.verified = None
         W = guarded(pairs.W / np.sqrt(2.0))
         if self.callback is not None and self.callback(self.records[-1], W):
@@ -236,7 +232,7 @@ class Run:
 
     def _agrees(self, pairs: Pairs, estimate: float) -> bool:
         """Whether the true residuals meet `tol`."""
-        self.verified = self.ground.residuals(pairs)
+        self.verified = self.covariances.residuals(pairs)
         relative = float(self.verified.max()) / _largest(pairs.sigma)
         if relative <= self.tol:
             return True

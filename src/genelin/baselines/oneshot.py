@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh, qr, svd
 from scipy.sparse.linalg import LinearOperator, eigsh, svds
 
-from genelin.baselines.common import Ground
+from genelin.baselines.common import Baseline, Covariances
+from genelin.eigen.run.method import Request
 from genelin.linalg.column_products import Block, Vector
 from genelin.operators import Operator
-from genelin.problems import TwoView
-from genelin.results import Callback, CCASolution
-from genelin.validation import check_count, generator, settle
+from genelin.results import CCASolution
+from genelin.validation import check_count, settle
 
 __all__ = ["DWCCA", "NWCCA", "PCACCA", "RandomizedCCA"]
 
@@ -24,7 +24,7 @@ SMALL = 64  # columns up to which a dense decomposition is the simplest
 
 
 @dataclass(frozen=True)
-class NWCCA:
+class NWCCA(Baseline):
     """Non-whitening CCA: spans of the top-k singular vectors of S_xy itself (Witten et al. 2009).
 
     Witten, Tibshirani and Hastie put the identity in place of S_x and S_y; with `scale=True` of
@@ -49,24 +49,16 @@ class NWCCA:
     'one-shot estimate'
     """
 
-    solves: ClassVar = TwoView
-
-    def __call__(
-        self,
-        problem: TwoView,
-        k: int,
-        tol: float = 1e-6,
-        rng: Rng = 0,
-        callback: Callback | None = None,
-    ) -> CCASolution:
-        """Solve `problem` for k canonical pairs."""
-        rng, ground = generator(rng), Ground(problem, self)
-        U, V = _top_singular(ground, ground.S_xy, k, rng)
-        return ground.one_shot(ground.pairs(U, V, k), tol, rng, callback)
+    def solve(self, request: Request) -> CCASolution:
+        """By the SVD of the cross-covariance."""
+        k, rng = request.k, request.rng
+        covariances = Covariances(request)
+        U, V = _top_singular(covariances, covariances.S_xy, k, rng)
+        return covariances.one_shot(covariances.pairs(U, V, k))
 
 
 @dataclass(frozen=True)
-class DWCCA:
+class DWCCA(Baseline):
     """Diagonal whitening: the SVD of D_x^{-½}S_xyD_y^{-½}, D the diagonal of S (Lu & Foster 2014).
 
     Exact where both covariances are diagonal, as for indicators. Otherwise as `NWCCA`.
@@ -83,26 +75,18 @@ class DWCCA:
     (True, [0.9709])
     """
 
-    solves: ClassVar = TwoView
-
-    def __call__(
-        self,
-        problem: TwoView,
-        k: int,
-        tol: float = 1e-6,
-        rng: Rng = 0,
-        callback: Callback | None = None,
-    ) -> CCASolution:
-        """Solve `problem` for k canonical pairs."""
-        rng, ground = generator(rng), Ground(problem, self)
+    def solve(self, request: Request) -> CCASolution:
+        """By the SVD of a sparse matrix."""
+        problem, k, rng = request.problem, request.k, request.rng
+        covariances = Covariances(request)
         x_root, y_root = (_inverse_root(S.diagonal()) for S in (problem.S_x, problem.S_y))
-        U, V = _top_singular(ground, ground.S_xy, k, rng, x_root, y_root)
-        pairs = ground.pairs(x_root[:, None] * U, y_root[:, None] * V, k)
-        return ground.one_shot(pairs, tol, rng, callback)
+        U, V = _top_singular(covariances, covariances.S_xy, k, rng, x_root, y_root)
+        pairs = covariances.pairs(x_root[:, None] * U, y_root[:, None] * V, k)
+        return covariances.one_shot(pairs)
 
 
 @dataclass(frozen=True)
-class PCACCA:
+class PCACCA(Baseline):
     """CCA between the leading principal components of both views (as in Ma, Lu & Foster 2015).
 
     Otherwise as `NWCCA`.
@@ -121,32 +105,24 @@ class PCACCA:
     True
     """
 
-    solves: ClassVar = TwoView
-
     components: int | None = None
 
     def __post_init__(self) -> None:
         settle(self, check_count, "components", optional=True)
 
-    def __call__(
-        self,
-        problem: TwoView,
-        k: int,
-        tol: float = 1e-6,
-        rng: Rng = 0,
-        callback: Callback | None = None,
-    ) -> CCASolution:
-        """Solve `problem` for k canonical pairs."""
-        rng, ground = generator(rng), Ground(problem, self)
+    def solve(self, request: Request) -> CCASolution:
+        """By an SVD between principal components."""
+        k, rng = request.k, request.rng
+        covariances = Covariances(request)
         wanted = 10 * k if self.components is None else self.components
         if wanted < k:
             raise ValueError(f"components={wanted} must be at least k={k}")
-        P, Q = (_top_eigen(ground, S, wanted, rng) for S in (ground.S_x, ground.S_y))
-        return ground.one_shot(ground.pairs(P, Q, k), tol, rng, callback)
+        P, Q = (_top_eigen(covariances, S, wanted, rng) for S in (covariances.S_x, covariances.S_y))
+        return covariances.one_shot(covariances.pairs(P, Q, k))
 
 
 @dataclass(frozen=True)
-class RandomizedCCA:
+class RandomizedCCA(Baseline):
     """CCA on the range of S_xy, found by a random projection (Mineiro & Karampatziakis 2014).
 
     Q_x and Q_y are bases of S_xyΩ and S_yxΩ after `power` passes; CCA is exact within them. Their
@@ -167,8 +143,6 @@ class RandomizedCCA:
     True
     """
 
-    solves: ClassVar = TwoView
-
     oversample: int = 100
     power: int = 1
 
@@ -176,23 +150,17 @@ class RandomizedCCA:
         settle(self, check_count, "power")
         settle(self, check_count, "oversample", least=0)
 
-    def __call__(
-        self,
-        problem: TwoView,
-        k: int,
-        tol: float = 1e-6,
-        rng: Rng = 0,
-        callback: Callback | None = None,
-    ) -> CCASolution:
-        """Solve `problem` for k canonical pairs."""
-        rng, ground = generator(rng), Ground(problem, self)
+    def solve(self, request: Request) -> CCASolution:
+        """By a random projection."""
+        problem, k, rng = request.problem, request.k, request.rng
+        covariances = Covariances(request)
         m = min(k + self.oversample, *problem.splits)
-        Q = rng.standard_normal((ground.d, m))
+        Q = rng.standard_normal((covariances.d, m))
         for _ in range(self.power):
-            parts = ground.halves(ground.pencil.A @ Q)
+            parts = covariances.halves(covariances.pencil.A @ Q)
             Q = np.vstack([qr(part, mode="economic")[0] for part in parts])
-            ground.count_dense(4.0 * Q.size * m)
-        return ground.one_shot(ground.pairs(*ground.halves(Q), k), tol, rng, callback)
+            covariances.count_dense(4.0 * Q.size * m)
+        return covariances.one_shot(covariances.pairs(*covariances.halves(Q), k))
 
 
 def _inverse_root(diagonal: Vector) -> Vector:
@@ -203,7 +171,7 @@ def _inverse_root(diagonal: Vector) -> Vector:
 
 
 def _top_singular(
-    ground: Ground,
+    covariances: Covariances,
     cross: Operator,
     k: int,
     rng: np.random.Generator,
@@ -219,7 +187,7 @@ def _top_singular(
     if 4 * k >= min(rows, columns) or max(rows, columns) <= SMALL:
         dense = times(left, cross @ np.diag(np.ones(columns) if right is None else right))
         U, _, Vt = svd(dense, full_matrices=False)
-        ground.count_dense(14.0 * rows * columns * min(rows, columns))
+        covariances.count_dense(14.0 * rows * columns * min(rows, columns))
         return U[:, :k], Vt[:k].T
     operator = LinearOperator(
         cross.shape,
@@ -227,27 +195,29 @@ def _top_singular(
         rmatvec=lambda v: times(right, cross.T @ times(left, np.ravel(v))),
         dtype=np.float64,
     )
-    before = ground.meter.counter.applications
+    before = covariances.meter.counter.applications
     start = rng.standard_normal(min(rows, columns))
     U, sigma, Vt = svds(operator, k, tol=LANCZOS_TOL, v0=start, ncv=_basis(k, len(start)))
-    _count_lanczos(ground, before, _basis(k, len(start)), len(start))
+    _count_lanczos(covariances, before, _basis(k, len(start)), len(start))
     falling = np.argsort(-sigma)
     return U[:, falling], Vt[falling].T
 
 
-def _top_eigen(ground: Ground, S: Operator, wanted: int, rng: np.random.Generator) -> Block:
+def _top_eigen(
+    covariances: Covariances, S: Operator, wanted: int, rng: np.random.Generator
+) -> Block:
     """Leading eigenvectors of S; all of them, the identity, if that many are wanted."""
     d = S.shape[0]
     if wanted >= d:
         return np.eye(d)
     if 4 * wanted >= d or d <= SMALL:
-        ground.count_dense(9.0 * d**3)
+        covariances.count_dense(9.0 * d**3)
         return np.asarray(eigh(S @ np.eye(d))[1][:, ::-1][:, :wanted])
     operator = LinearOperator(S.shape, matvec=lambda v: S @ np.ravel(v), dtype=np.float64)
-    before, size = ground.meter.counter.applications, _basis(wanted, d)
+    before, size = covariances.meter.counter.applications, _basis(wanted, d)
     start = rng.standard_normal(d)
     _, V = eigsh(operator, wanted, which="LA", tol=LANCZOS_TOL, v0=start, ncv=size)
-    _count_lanczos(ground, before, size, d)
+    _count_lanczos(covariances, before, size, d)
     vectors: Block = V[:, ::-1]
     return vectors
 
@@ -257,6 +227,6 @@ def _basis(k: int, d: int) -> int:
     return min(max(2 * k + 1, 20), d - 1)
 
 
-def _count_lanczos(ground: Ground, before: int, basis: int, d: int) -> None:
+def _count_lanczos(covariances: Covariances, before: int, basis: int, d: int) -> None:
     """4·d flops a vector of the basis and step, to keep it orthogonal."""
-    ground.count_dense(4.0 * d * basis * (ground.meter.counter.applications - before))
+    covariances.count_dense(4.0 * d * basis * (covariances.meter.counter.applications - before))

@@ -14,14 +14,17 @@ __all__ = ["app"]
 
 # Command → its module and its line in the help.
 COMMANDS = {
-    "cca": ("fit", "Canonical correlations of two files, or of columns of one table."),
-    "eig": ("eig", "Top-k generalized eigenvectors of two matrices, A v = λ B v."),
-    "transform": ("transform", "Scores of new rows under a fitted model."),
-    "plan": ("plan", "What `cca` would do, at what cost, and why."),
-    "report": ("report", "Draw the report of a finished run again."),
-    "convert": ("convert", "Turn data into a folder that is read without loading all of it."),
-    "reproduce": ("reproduce", "Run the experiments of the paper again."),
-    "demo": ("fit", "The whole job on handwritten digits that come with scikit-learn."),
+    "cca": ("cca_command", "Canonical correlations of two files, or of columns of one table."),
+    "eig": ("eig_command", "Top-k generalized eigenvectors of two matrices, A v = λ B v."),
+    "transform": ("transform_command", "Scores of new rows under a fitted model."),
+    "plan": ("plan_command", "What `cca` would do, at what cost, and why."),
+    "report": ("report_command", "Draw the report of a finished run again."),
+    "convert": (
+        "convert_command",
+        "Turn data into a folder that is read without loading all of it.",
+    ),
+    "reproduce": ("reproduce_command", "Run the experiments of the paper again."),
+    "demo": ("cca_command", "The whole job on handwritten digits that come with scikit-learn."),
     "completion": ("completion", "Print the script that completes commands in your shell."),
 }
 CODES = "\n".join(f"{code:>5}  {meaning}" for code, meaning in MEANINGS.items())
@@ -46,7 +49,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"genelin.cli.{COMMANDS[cmd_name][0]}")
+        module = importlib.import_module(f"genelin.cli.commands.{COMMANDS[cmd_name][0]}")
         command: click.Command = getattr(module, cmd_name)
         return command
 

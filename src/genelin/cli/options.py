@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
+from genelin.eigen.registry import METHODS
+
 __all__ = [
     "MethodChoice",
     "Numbers",
@@ -20,8 +22,7 @@ __all__ = [
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 SOLVERS = ("gd", "agd", "cg", "direct", "svrg", "asvrg", "minibatch-agd")
-METHODS = {"dense": "Dense", "davidson": "Davidson", "ccalin": "CCALin"}
-METHODS |= {"genelin": "GenELin", "genelink": "GenELinK"}
+COMMANDS = {"views": "cca", "pencils": "eig"}  # kind of problem → the command that solves it
 
 
 class Numbers(click.ParamType):  # type: ignore[type-arg]
@@ -45,12 +46,17 @@ class Numbers(click.ParamType):  # type: ignore[type-arg]
 class MethodChoice(click.Choice):  # type: ignore[type-arg]
     """Methods of a command; one for the other kind of problem is told from a name that is wrong."""
 
+    def __init__(self, kind: str) -> None:
+        names = (name for name, row in METHODS.items() if row.solves in (kind, "both"))
+        super().__init__(["auto", *names])
+
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """One of the choices."""
         if value in METHODS and value not in self.choices:
-            solves, command = ("two data sets", "cca") if value == "ccalin" else ("pencils", "eig")
+            kind = METHODS[value].solves
+            solves = "two data sets" if kind == "views" else kind
             self.fail(
-                f"{value} solves {solves}, as `genelin {command}` does: use one of "
+                f"{value} solves {solves}, as `genelin {COMMANDS[kind]}` does: use one of "
                 f"{', '.join(self.choices)}",
                 param,
                 ctx,
@@ -131,13 +137,12 @@ def method_of(name: str, solver: str | None, max_iter: int | None = None) -> Any
                 "--solver belongs to the methods of the paper: give --method too"
             )
         return None
-    kind = getattr(genelin, METHODS[name])
-    settings: dict[str, Any] = {} if max_iter is None or name == "dense" else {"max_iter": max_iter}
+    settings: dict[str, Any] = {} if max_iter is None else {"max_iter": max_iter}
     if solver is not None:
-        if name in ("dense", "davidson"):
+        if METHODS[name].group != "paper":
             raise click.UsageError(f"--solver belongs to the methods of the paper, not to {name}")
         settings["solver"] = getattr(genelin.solvers, _class_name(solver))()
-    return kind(**settings)
+    return METHODS[name].load()().with_settings(settings)
 
 
 def _class_name(solver: str) -> str:

@@ -29,10 +29,8 @@ def central_moments(x: Rows, y: Rows) -> Block:
     One sweep over the rows, and every block of them is centred once: about the mean of some rows,
     which is close to the mean of all, so that the difference can be subtracted afterwards without
     cancellation, or about zero where that is close enough. Should it turn out to be far off, there
-    is another sweep. What is known from an earlier call is not computed again.
+    is another sweep.
     """
-    if x.cross_moment is not None and x.cross_moment[0] is y:
-        return x.cross_moment[1]
     cut, d = x.d, x.d + y.d
     plain = x.about_zero and y.about_zero
     centre = np.zeros(d) if plain else np.concatenate([rows.near_mean for rows in (x, y)])
@@ -41,18 +39,16 @@ def central_moments(x: Rows, y: Rows) -> Block:
     if np.all(np.isfinite(variance)) and np.any(shift**2 > np.maximum(FAR * variance, digits)):
         centre = centre + shift
         moment, shift = _about(centre, x, y)
-    x.mean, y.mean = np.split(centre + shift, [cut])
-    parts = ((slice(0, cut),) * 2, (slice(cut, d),) * 2, (slice(0, cut), slice(cut, d)))
-    own, others, between = (np.array(moment[part]) for part in parts)
-    x.central_moment, y.central_moment, x.cross_moment = own, others, (y, between)
-    return between
+    x_mean, y_mean = np.split(centre + shift, [cut])
+    x.keep_moments(x_mean, np.array(moment[:cut, :cut]))
+    y.keep_moments(y_mean, np.array(moment[cut:, cut:]))
+    return np.array(moment[:cut, cut:])
 
 
 def own_moment(x: Rows) -> None:
     """Let one dense view keep the moment about its mean, by the same kind of sweep."""
     if x.central_moment is None:
         central_moments(x, Rows(np.empty((x.n, 0))))
-        x.cross_moment = None
 
 
 def _about(centre: Vector, x: Rows, y: Rows) -> tuple[Block, Vector]:

@@ -71,7 +71,6 @@ class ChunkedRows(Rows):
         self.entries_with: WeakKeyDictionary[Rows, float] = WeakKeyDictionary()
         self._pairs_with: WeakKeyDictionary[Rows, float] = WeakKeyDictionary()
         self.central_moment: Block | None = None
-        self.cross_moment: tuple[Rows, Block] | None = None
 
     @property
     def matrix(self) -> Any:
@@ -237,8 +236,8 @@ class ChunkedRows(Rows):
         return self._pairs_with[other]
 
 
-def paired(x: Rows, y: Rows) -> tuple[Rows, Rows]:
-    """Both data sets, of one kind: a matrix in memory goes to where the other one's rows are.
+def paired(*views: Rows) -> tuple[Rows, ...]:
+    """All data sets, of one kind: a matrix in memory goes to where the rows of another one are.
 
     Examples
     --------
@@ -247,13 +246,14 @@ def paired(x: Rows, y: Rows) -> tuple[Rows, Rows]:
     >>> paired(x, y) == (x, y)
     True
     """
-    if x.n != y.n:
-        return x, y
-    if isinstance(x, ChunkedRows) and y.in_memory:
-        return x, ChunkedRows(x.source.beside(y.matrix), y.weights)
-    if isinstance(y, ChunkedRows) and x.in_memory:
-        return ChunkedRows(y.source.beside(x.matrix), x.weights), y
-    return x, y
+    away = [rows for rows in views if isinstance(rows, ChunkedRows)]
+    if not away or len({rows.n for rows in views}) > 1:
+        return views
+    source = away[0].source
+    return tuple(
+        ChunkedRows(source.beside(rows.matrix), rows.weights) if rows.in_memory else rows
+        for rows in views
+    )
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,6 @@ from scipy import sparse
 from genelin.linalg.block_products import times
 from genelin.linalg.column_products import Block, Vector
 from genelin.system.readonly import shared_csr
-
-if TYPE_CHECKING:
-    from genelin.data.row_blocks import RowBlock
 
 __all__ = [
     "Part",

@@ -48,7 +48,6 @@ class Rows:
         self.stored = int(matrix.nnz if self.is_sparse else matrix.size)
         self.entries_with: WeakKeyDictionary[Rows, float] = WeakKeyDictionary()  # nonzeros of XᵀY
         self.central_moment: Block | None = None  # (X − 1μᵀ)ᵀ(X − 1μᵀ)/n where it is known
-        self.cross_moment: tuple[Rows, Block] | None = None  # another view, and that with it
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -223,6 +222,10 @@ class Rows:
     def total(self) -> float:
         """Σ ωᵢ: n, or what is left of it in some of the rows."""
         return float(self.n if self.weights is None else self.weights.sum())
+
+    def keep_moments(self, mean: Vector, central_moment: Block) -> None:
+        """Take over moments that a sweep over several data sets has found."""
+        self.mean, self.central_moment = mean, central_moment
 
     def weighted(self, weights: Vector) -> Rows:
         """The same rows with weights."""

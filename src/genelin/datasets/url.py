@@ -80,7 +80,7 @@ def url_reputation(
 
     census = _Census(columns)
     for chunk in chunks():
-        base.update(chunk)
+        base.heed(chunk)
         census.count(chunk)
     if not census.rows:
         raise DataError(f"there is not a row in {days.name}")

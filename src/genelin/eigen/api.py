@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
-from inspect import signature
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,17 +12,18 @@ import numpy as np
 from genelin.eigen.fingerprint import fingerprint, refuse_wrong_answer
 from genelin.eigen.planning.cluster import ClusterSpec, DataSpec, described
 from genelin.eigen.planning.cluster_costs import planned_on
-from genelin.eigen.planning.machine import measured
-from genelin.eigen.planning.plan import Plan, Route
+from genelin.eigen.planning.machine import Machine, Profile, default_machine, measured
+from genelin.eigen.planning.plan import Plan
 from genelin.eigen.planning.planner import best_route, measured_plan, planned, trial_steps
 from genelin.eigen.planning.two_view_costs import STEPS
 from genelin.eigen.rescaling import in_units
 from genelin.eigen.run.checkpoint_files import FileCheckpointer
+from genelin.eigen.run.method import Method, Request, as_method
 from genelin.errors import ConvergenceWarning, RankDeficiencyWarning
 from genelin.io.checkpoint import Checkpoint
 from genelin.linalg import Which
-from genelin.problems import Pencil, TwoView, check_pencil, refuse_other_problems
-from genelin.results import Callback, CCASolution, EigenSolution, checked_solution
+from genelin.problems import Pencil, TwoView, check_pencil
+from genelin.results import Callback, CCASolution, EigenSolution
 from genelin.system.internal_errors import our_work
 from genelin.validation import check_flag, check_index, check_number, generator
 
@@ -89,16 +90,14 @@ def top_k(
     kept = _checkpoint(checkpoint, resume)
     problem = Pencil(A, B, which)
     k = check_index("k", k, 1, problem.d, f"the size of A, {problem.d}")
-    tol = check_number("tol", tol, above=0, below=1)
+    tol, rng = check_number("tol", tol, above=0, below=1), generator(rng)
     _check_callback(callback)
-    rng = generator(rng)
     problem, units = in_units(problem, rng)
     check_pencil(problem, rng)
-    problem, method, route = _settled(units.method(method), problem, k)
-    run = _Run(problem, method, k, tol, rng, units.told(callback))
-    solution: EigenSolution = units.back(run.solution(kept, resume))
+    request = Request(problem, k, tol, rng, units.told(callback))
+    solution: EigenSolution = units.back(_solved(request, units.method(method), kept, resume))
     _warn_if_unconverged(solution, tol)
-    return _described(solution, route)
+    return solution
 
 
 def top_k_cca(
@@ -166,25 +165,55 @@ def top_k_cca(
     >>> top_k_cca(X, Y, k=3).correlations.round(6).tolist()
     [0.795608, 0.200556, 0.07257]
     """
-    kept = _checkpoint(checkpoint, resume)
     problem = TwoView(X, Y, reg, center, scale, shrinkage, form)
+    return solve_cca(
+        problem,
+        k,
+        method=method,
+        tol=tol,
+        rng=rng,
+        callback=callback,
+        checkpoint=checkpoint,
+        resume=resume,
+    )
+
+
+def solve_cca(
+    problem: TwoView,
+    k: int,
+    *,
+    method: Any = None,
+    tol: float = 1e-6,
+    rng: Rng = 0,
+    callback: Callback | None = None,
+    checkpoint: Any = None,
+    resume: bool = False,
+    settings: Mapping[str, Any] | None = None,
+) -> CCASolution:
+    """`top_k_cca` of a problem that is there already.
+
+    Parameters
+    ----------
+    problem : two views.
+    k, method, tol, rng, callback, checkpoint, resume : as for `top_k_cca`.
+    settings : those of the method that are replaced where it has them, whichever it is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> problem = TwoView(np.eye(3), np.eye(3)[:, :2], center=False)
+    >>> solve_cca(problem, 1, settings={"max_iter": 5}).correlations.round(6).tolist()
+    [1.0]
+    """
+    kept = _checkpoint(checkpoint, resume)
     most = min(problem.splits)
     k = check_index("k", k, 1, most, f"the smaller number of columns, {most}")
-    tol = check_number("tol", tol, above=0, below=1)
+    tol, rng = check_number("tol", tol, above=0, below=1), generator(rng)
     _check_callback(callback)
-    rng = generator(rng)
-    problem, method, route = _settled(method, problem, k)
-    for deficiency in problem.deficiencies:
-        if deficiency.rank is not None and k > deficiency.rank:
-            raise ValueError(
-                f"k={k} is more than the numerical rank {deficiency.rank} of {deficiency.name}: "
-                "ask for fewer pairs, or set reg > 0"
-            )
-        warnings.warn(deficiency.message, RankDeficiencyWarning, stacklevel=2)
-    run = _Run(problem, method, k, tol, rng, callback)
-    solution: CCASolution = run.solution(kept, resume)
+    request = Request(problem, k, tol, rng, callback)
+    solution: CCASolution = _solved(request, method, kept, resume, settings or {})
     _warn_if_unconverged(solution, tol)
-    return _described(solution, route)
+    return solution
 
 
 def plan_top_k(
@@ -274,64 +303,78 @@ def plan_cca(
     k = check_index("k", k, 1, most, f"the smaller number of columns, {most}")
     tol = check_number("tol", tol, above=0, below=1)
     if cluster is None:
-        return planned(problem, k, measured()) if imagined else measured_plan(problem, k, tol)
+        machine = replace(default_machine(), profile=measured())
+        return planned(problem, k, machine) if imagined else measured_plan(problem, k, tol)
     steps = None if imagined else trial_steps(problem)
     return planned_on(cluster, problem, k, measured(), STEPS if steps is None else steps)
 
 
-def _settled(method: Any, problem: Any, k: int) -> tuple[Any, Any, Route | None]:
-    """The problem as it is to be solved, the method, and the route if genelin chose one."""
+def _solved(
+    request: Request,
+    method: Any,
+    kept: Checkpoint | None,
+    resume: bool,
+    settings: Mapping[str, Any] = {},
+) -> Any:
+    """The solution of a request by a method, or by the one that is best for it."""
+    files = None if kept is None else FileCheckpointer(kept, request.rng, resume)
+    machine = _recorded_machine(files) or default_machine()
+    route = None
     if method is None:
-        route = best_route(problem, k)
-        return route.problem, route.method, route
-    if isinstance(method, type) or not callable(method):
+        route = best_route(request.problem, request.k, machine)
+        request = replace(request, problem=route.problem)
+        method = route.method
+    elif isinstance(method, type) or not callable(method):
         raise TypeError(
             f"method={method!r} is not an eigen method: pass None, GenELinK(), CCALin() or Dense()"
         )
-    refuse_other_problems(method, problem)
-    return problem, method, None
-
-
-def _described(solution: Solution, route: Route | None) -> Solution:
-    """The solution with what is to be said of its route, and with the cost of choosing it."""
+    chosen = as_method(method)
+    chosen.refuse_other_problems(request.problem)
+    chosen = chosen.with_settings(settings)
+    if isinstance(request.problem, TwoView):
+        _refuse_deficient(request.problem, request.k)
+    with our_work():
+        solution = (
+            chosen.solve(request) if files is None else _kept(request, chosen, files, machine)
+        )
     if route is None:
         return solution
     cost = replace(solution.cost, passes=solution.cost.passes + route.trial)
     return replace(solution, route=f"{route.name}: {route.reason}", cost=cost)
 
 
-@dataclass(frozen=True)
-class _Run:
-    """A method on its problem, with a checkpointer where one is wanted."""
+def _kept(request: Request, method: Method, files: FileCheckpointer, machine: Machine) -> Any:
+    """The solution of a run whose state is kept, or which goes on with what is there."""
+    problem = request.problem
+    files.compare(fingerprint(problem, request.k, request.tol, method), asdict(machine))
+    if files.solution is not None:
+        files.restore_random()
+        refuse_wrong_answer(problem, files.solution, files.path)
+        return files.solution
+    with files:
+        solution = method.solve(replace(request, checkpoint=files))
+        files.finish(solution)
+    return solution
 
-    problem: Any
-    method: Any
-    k: int
-    tol: float
-    rng: np.random.Generator
-    callback: Callback | None
 
-    def solution(self, checkpoint: Checkpoint | None, resume: bool) -> Any:
-        """Solve, or go on with what a checkpoint holds."""
-        with our_work():
-            return self._solution(checkpoint, resume)
+def _recorded_machine(files: FileCheckpointer | None) -> Machine | None:
+    """That of an earlier run, whose plan is made once more."""
+    if files is None or files.machine is None:
+        return None
+    with files.resuming():
+        recorded = dict(files.machine)
+        return Machine(Profile(**recorded["profile"]), float(recorded["memory"]))
 
-    def _solution(self, checkpoint: Checkpoint | None, resume: bool) -> Any:
-        given = (self.problem, self.k, self.tol, self.rng, self.callback)
-        if checkpoint is None:
-            return checked_solution(self.method(*given), "method")
-        about = fingerprint(self.problem, self.k, self.tol, self.method)
-        checkpointer = FileCheckpointer(checkpoint, about, self.rng, resume)
-        if checkpointer.solution is not None:
-            checkpointer.restore_random()
-            refuse_wrong_answer(self.problem, checkpointer.solution, checkpoint.path)
-            return checkpointer.solution
-        able = "checkpoint" in signature(self.method).parameters
-        with checkpointer:
-            kept = {"checkpoint": checkpointer} if able else {}
-            solution = checked_solution(self.method(*given, **kept), "method")
-            checkpointer.finish(solution)
-        return solution
+
+def _refuse_deficient(problem: TwoView, k: int) -> None:
+    """Raise, or warn, if the columns of a view are dependent."""
+    for deficiency in problem.deficiencies:
+        if deficiency.rank is not None and k > deficiency.rank:
+            raise ValueError(
+                f"k={k} is more than the numerical rank {deficiency.rank} of {deficiency.name}: "
+                "ask for fewer pairs, or set reg > 0"
+            )
+        warnings.warn(deficiency.message, RankDeficiencyWarning, stacklevel=5)
 
 
 def _checkpoint(checkpoint: Any, resume: Any) -> Checkpoint | None:

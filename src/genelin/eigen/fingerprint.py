@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +152,7 @@ def refuse_wrong_answer(
 def _worst(problem: Pencil | TwoView, solution: EigenSolution | CCASolution) -> float:
     """By how much norms and Ritz values differ from what they should be; NaN where they are."""
     if isinstance(problem, TwoView) and isinstance(solution, CCASolution):
-        streamed, Wx, Wy = replace(problem, form=False), solution.x_weights, solution.y_weights
+        streamed, Wx, Wy = problem.replace(form=False), solution.x_weights, solution.y_weights
         norms = [column_dots(Wx, streamed.S_x @ Wx), column_dots(Wy, streamed.S_y @ Wy)]
         values, ritz = solution.correlations, column_dots(Wx, streamed.S_xy @ Wy)
     elif isinstance(problem, Pencil) and isinstance(solution, EigenSolution):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -28,10 +27,7 @@ from sklearn.utils.validation import (
 from genelin.data.as_rows import is_dask
 from genelin.data.checked_arrays import as_numbers, refuse_extreme
 from genelin.data.out_of_core import paired
-from genelin.eigen.api import top_k_cca
-from genelin.eigen.methods.davidson import Davidson
-from genelin.eigen.methods.dense import OrDense
-from genelin.eigen.planning.planner import best_route
+from genelin.eigen.api import solve_cca
 from genelin.estimators import persistence
 from genelin.estimators.canonical_scores import Scores, mean_correlation, projected
 from genelin.estimators.out_of_core_data import feature_rows, lazy_scores
@@ -310,18 +306,15 @@ class CCA(
         """Solve, and copy what was found to attributes."""
         x, y, center, scale, counted, _, moved = task
         with showing(self.verbose, self.tol) as progress, _in_our_words():
-            solution = top_k_cca(
-                x,
-                y,
+            problem = TwoView(x, y, self.reg, center, scale, self.shrinkage)
+            solution = solve_cca(
+                problem,
                 self.n_components,
-                reg=self.reg,
-                shrinkage=self.shrinkage,
-                center=center,
-                scale=scale,
-                method=self._method_for(task, previous),
+                method=self.method,
                 tol=self.tol,
                 rng=self._seed(),
                 callback=progress,
+                settings=self._settings_for(task, previous),
                 **keeping,
             )
             if progress is not None:
@@ -330,7 +323,7 @@ class CCA(
             np.where(rows.constant[:, None], 0.0, W) if center and rows.constant.any() else W
             for rows, W in ((x, solution.x_weights), (y, solution.y_weights))
         )
-        of_x, of_y = view_statistics(x, y, Wx, Wy, center, scale)
+        of_x, of_y = view_statistics(problem, Wx, Wy)
         self.solution_ = solution
         self.canonical_correlations_ = solution.correlations
         self.score_correlations_ = solution.score_correlations
@@ -344,37 +337,25 @@ class CCA(
         self.n_iter_ = np.full(self.n_components, max(1, len(solution.trace)))
         self.n_samples_seen_ = counted
         self._y_from_x = of_y.from_other
-        self._spectrum = self._tested(task, solution)
+        self._spectrum = self._tested(task, problem, solution)
         return self
 
-    def _tested(self, task: _Task, solution: CCASolution) -> Spectrum:
+    def _tested(self, task: _Task, problem: TwoView, solution: CCASolution) -> Spectrum:
         """What `significance` needs."""
         if self.shrinkage is not None or np.any(np.asarray(self.reg) > 0):
             return Spectrum.refused("reg=0 and no shrinkage")
         if task.weighted:
             return Spectrum.refused("rows of equal weight")
         n = task.counted if self.center else task.counted + 1
-        return Spectrum.of(task.x, task.y, task.center, solution, n)
+        return Spectrum.of(problem, solution, n)
 
-    def _method_for(self, task: _Task, previous: CCASolution | None) -> Any:
-        """The method with the settings of the estimator: where to start, how long to go on."""
-        method, changes = self.method, dict[str, Any]()
+    def _settings_for(self, task: _Task, previous: CCASolution | None) -> dict[str, Any]:
+        """Settings of the method that the estimator has: where to start, how long to go on."""
+        settings = dict[str, Any]()
         if previous is not None:
             known = len(previous.x_weights), len(previous.y_weights)
-            changes = {"start": previous} if known == (task.x.d, task.y.d) else {}
-        if self.max_iter is not None:
-            changes["max_iter"] = self.max_iter
-        if method is None and changes:
-            settings = (self.reg, task.center, task.scale, self.shrinkage)
-            chosen = best_route(TwoView(task.x, task.y, *settings), self.n_components).method
-            if isinstance(chosen, OrDense) and self.max_iter is None:
-                return replace(chosen, first=replace(chosen.first, **changes))
-            first = chosen.first if isinstance(chosen, OrDense) else chosen
-            method = first if isinstance(first, Davidson) else None
-        if not is_dataclass(method) or isinstance(method, type):
-            return method
-        able = {field.name for field in fields(method)}
-        return replace(method, **{name: new for name, new in changes.items() if name in able})
+            settings = {"start": previous} if known == (task.x.d, task.y.d) else {}
+        return settings if self.max_iter is None else settings | {"max_iter": self.max_iter}
 
     def _seed(self) -> int:
         return drawn_seed(self.random_state, 2**31 - 1)
@@ -610,7 +591,8 @@ class CCA(
                 f"`n_components` upper bound is {most}, the smaller number of features. Got "
                 f"{self.n_components} instead. Reduce `n_components`."
             )
-        return paired(x, other)
+        x, other = paired(x, other)
+        return x, other
 
     def _x_rows(
         self, X: Any, sample_weight: Any = None, reset: bool = False, **options: Any

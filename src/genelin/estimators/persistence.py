@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
-from inspect import signature
+from inspect import isabstract, isclass
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,9 @@ import numpy as np
 from scipy import sparse
 
 from genelin import solvers
-from genelin.eigen.methods.davidson import Davidson
-from genelin.eigen.methods.dense import Dense
-from genelin.eigen.methods.diagonal_cca import WhitenedSVD
-from genelin.eigen.methods.dual_cca import FewRows
-from genelin.eigen.paper.ccalin import CCALin
 from genelin.eigen.paper.theory import TwoPhase
+from genelin.eigen.registry import class_of
+from genelin.eigen.run.method import Method
 from genelin.estimators.partial_fit import Moments, Reservoir
 from genelin.inference.classical_tests import Spectrum
 from genelin.io import load_archive, save_archive
@@ -68,14 +64,12 @@ KINDS = {  # of settings that the estimator looks at only when it fits
 }
 OF_RUNS = {"checkpoint": None, "resume": False}  # settings that are not about the model
 
-SETTINGS: dict[str, type[Any]] = {  # what `method` may be made of
-    setting.__name__: setting
-    for setting in (CCALin, Davidson, Dense, FewRows, TwoPhase, WhitenedSVD)
-    + (solvers.AGD, solvers.ASVRG, solvers.CG, solvers.Direct, solvers.GD, solvers.Jacobi)
-    + (solvers.BlockJacobi, solvers.IncompleteCholesky, solvers.Nystrom, solvers.SparseCholesky)
-    + (solvers.MinibatchAGD, solvers.SVRG)
+NO_PARTS = (solvers.Custom, solvers.SpectralBounds, solvers.Step)  # functions, results
+PARTS: dict[str, type[Any]] = {  # what methods may be made of, by name
+    kind.__name__: kind
+    for kind in (TwoPhase, *(getattr(solvers, name) for name in solvers.__all__))
+    if isclass(kind) and is_dataclass(kind) and not isabstract(kind) and kind not in NO_PARTS
 }
-RIVALS = "genelin.baselines"  # whose methods can be settings too; they are not imported by others
 RANDOM = np.random.Generator | np.random.RandomState
 
 
@@ -123,7 +117,7 @@ def _restored(cls: Callable[..., Any], header: Any, arrays: dict[str, Any]) -> A
     settings = {name: _object(value, arrays) for name, value in header["settings"].items()}
     cca = cls(**settings)
     cca._check_parameters()
-    if settings["method"] is not None and not _is_method(settings["method"]):
+    if not isinstance(settings["method"], Method | None):
         raise TypeError(f"method is {settings['method']!r:.40}")
     for name, kinds in KINDS.items():
         parts = settings[name] if isinstance(settings[name], tuple) else (settings[name],)
@@ -230,13 +224,7 @@ def _object(value: Any, arrays: dict[str, Any]) -> Any:
 
 def _known(name: str) -> type[Any]:
     """A class that settings may be made of, by its name; KeyError for others."""
-    if name in SETTINGS:
-        return SETTINGS[name]
-    rivals = importlib.import_module(RIVALS)
-    if name not in rivals.__all__:
-        raise KeyError(name)
-    kind: type[Any] = getattr(rivals, name)
-    return kind
+    return PARTS[name] if name in PARTS else class_of(name)
 
 
 def _is_known(kind: type[Any]) -> bool:
@@ -245,12 +233,6 @@ def _is_known(kind: type[Any]) -> bool:
         return is_dataclass(kind) and _known(kind.__name__) is kind
     except KeyError:
         return False
-
-
-def _is_method(value: Any) -> bool:
-    """Whether it is an eigen method that settings may be made of."""
-    known = _is_known(type(value)) and callable(value)
-    return known and "problem" in signature(value).parameters
 
 
 # --- Pieces, each looked at --------------------------------------------------------------------

@@ -8,7 +8,6 @@ import numpy as np
 from scipy.linalg import pinvh
 
 from genelin.linalg.column_products import Block, Vector
-from genelin.operators import Rows
 from genelin.problems import TwoView
 
 __all__ = ["ViewStatistics", "view_statistics"]
@@ -34,20 +33,19 @@ class ViewStatistics:
 
 
 def view_statistics(
-    x: Rows, y: Rows, Wx: Block, Wy: Block, center: bool, scale: bool
+    problem: TwoView, Wx: Block, Wy: Block
 ) -> tuple[ViewStatistics, ViewStatistics]:
     """Statistics of both views from products with their covariances: two passes at most.
 
     Examples
     --------
     >>> import numpy as np
-    >>> x, y = Rows(np.array([[0.0, 1.0], [2.0, 1.0]])), Rows(np.array([[0.0], [4.0]]))
-    >>> of_x, of_y = view_statistics(x, y, np.eye(2, 1), np.eye(1), center=True, scale=False)
+    >>> problem = TwoView(np.array([[0.0, 1.0], [2.0, 1.0]]), np.array([[0.0], [4.0]]))
+    >>> of_x, of_y = view_statistics(problem, np.eye(2, 1), np.eye(1))
     >>> of_x.explained.tolist(), of_y.redundancy.tolist(), of_y.from_other.tolist()
     ([1.0], [1.0], [[2.0]])
     """
-    formed = center and x.cross_moment is not None  # then nothing is read again
-    problem = TwoView(x, y, 0.0, center, scale, form=formed)
+    problem = problem.unregularised.replace(form=problem.has_moments)  # then nothing is read again
     S_x, S_y = problem.S_x, problem.S_y
     own = S_x @ Wx, S_y @ Wy
     other = problem.S_xy.both(Wx, Wy)

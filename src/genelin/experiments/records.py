@@ -155,7 +155,13 @@ def record_run(
         problem, method = route.problem, route.method
     ended = _ending(method, problem, k, tol, seed, watch)
     x, y = problem.X, problem.Y
-    described = {"n": x.n, "d1": x.d, "d2": y.d, "nonzeros": x.stored + y.stored, "k": k}
+    described: dict[str, Any] = {
+        "n": x.n,
+        "d1": x.d,
+        "d2": y.d,
+        "nonzeros": x.stored + y.stored,
+        "k": k,
+    }
     described |= {"reg": list(problem.regs), "center": center, "tol": tol}
     return RunRecord(
         dataset=views.name,

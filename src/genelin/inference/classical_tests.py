@@ -9,7 +9,6 @@ from scipy import stats
 
 from genelin.eigen.methods.dense import Dense
 from genelin.linalg.column_products import Vector
-from genelin.operators import Rows
 from genelin.problems import SMALL, TwoView
 from genelin.results import CCASolution
 
@@ -83,22 +82,21 @@ class Spectrum:
         return cls(np.zeros(0), (0, 0), 0, refusal)
 
     @classmethod
-    def of(cls, x: Rows, y: Rows, center: bool, solution: CCASolution, n: int) -> Spectrum:
+    def of(cls, problem: TwoView, solution: CCASolution, n: int) -> Spectrum:
         """From a fit without a ridge; what the solution leaves out is found where that is quick.
 
         `n` is the number of rows, or one more where they were not centred.
         """
-        larger, smaller = max(x.d, y.d), min(x.d, y.d)
+        larger, smaller = max(problem.splits), min(problem.splits)
         if larger > TESTED and len(solution.correlations) < smaller:
             return cls.refused(f"all correlations, of a fit with n_components={smaller}")
-        if larger > TESTED and (x.cross_moment is None or larger > SMALL):
+        if larger > TESTED and (not problem.has_moments or larger > SMALL):
             return cls.refused(
                 f"the ranks of both views, which are found for up to {TESTED} features, or "
                 f"{SMALL} of dense data"
             )
-        problem = TwoView(x, y, 0.0, center)
         found = {deficiency.name: deficiency.rank for deficiency in problem.deficiencies}
-        p, q = found.get("X") or x.d, found.get("Y") or y.d
+        p, q = (found.get(name) or d for name, d in zip(problem.names, problem.splits, strict=True))
         correlations = solution.correlations
         if len(correlations) < min(p, q):
             correlations = Dense()(problem, min(p, q)).correlations

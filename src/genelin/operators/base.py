@@ -156,9 +156,9 @@ class Operator(ABC):
         """The same operator in float32, for solves of a few digits; None where it has none."""
         return None
 
-    def halves(self, Vx: Block, Vy: Block) -> tuple[Block, Block]:
-        """What Vy becomes above and Vx below, for an operator [0, C; Cᵀ, 0] of two views."""
-        raise ValueError(f"{self!r} is not made of the covariance of two views")
+    def parts(self, *blocks: Block) -> tuple[Block, ...]:
+        """Σ_j C_ij V_j for every view i, for an operator made of the covariances between views."""
+        raise ValueError(f"{self!r} is not made of the covariances between views")
 
     def pencil_product(self, B: Operator) -> PencilProduct | None:
         """θB − A of this operator A in one sweep over what is behind both; None without one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -106,7 +107,13 @@ class Compressed(Operator):
 
 
 class OffDiagonal(Operator):
-    """[0, C; Cᵀ, 0] for a cross-covariance C; one pass over the data serves both halves.
+    """Covariances between views off the diagonal, zeros on it: [0, C; Cᵀ, 0] for two of them.
+
+    One pass over the data serves both halves of a covariance.
+
+    Parameters
+    ----------
+    crosses : the covariance of two views, or {(i, j): that of views i < j} for all pairs.
 
     Examples
     --------
@@ -116,37 +123,53 @@ class OffDiagonal(Operator):
     [[0.0, 3.0, 2.0], [3.0, 0.0, 0.0], [2.0, 0.0, 0.0]]
     """
 
-    def __init__(self, cross: Cross | Compressed) -> None:
-        d = sum(cross.shape)
-        super().__init__((d, d))
-        self.cross = cross
-        self.flops, self.reads = 2.0 * cross.flops, cross.reads
-        self.n_rows = cross.n_rows
+    def __init__(
+        self, crosses: Cross | Compressed | Mapping[tuple[int, int], Cross | Compressed]
+    ) -> None:
+        self.crosses = crosses if isinstance(crosses, Mapping) else {(0, 1): crosses}
+        first = self.crosses[0, 1]
+        others = (self.crosses[0, j].shape[1] for j in range(2, self._views))
+        self.sizes = (*first.shape, *others)
+        super().__init__((sum(self.sizes), sum(self.sizes)))
+        self.flops = 2.0 * sum(cross.flops for cross in self.crosses.values())
+        self.reads = sum(cross.reads for cross in self.crosses.values())
+        self.n_rows = first.n_rows
+
+    @property
+    def _views(self) -> int:
+        return 1 + max(j for _, j in self.crosses)
 
     def on_rows(self, rows: Any) -> OffDiagonal:
-        """The pair from some rows of both views."""
-        return OffDiagonal(self.cross.on_rows(rows))
+        """The operator from some rows of all views."""
+        return OffDiagonal({pair: cross.on_rows(rows) for pair, cross in self.crosses.items()})
 
     def _apply(self, V: Block) -> Block:
-        return stacked(*self.halves(*np.split(V, [self.cross.shape[0]])))
+        return stacked(*self.parts(*np.split(V, np.cumsum(self.sizes)[:-1])))
 
-    def halves(self, Vx: Block, Vy: Block) -> tuple[Block, Block]:
-        """S_xy·Vy and S_xyᵀ·Vx, each in memory of its own."""
-        return self.cross.both(Vx, Vy)
+    def parts(self, *blocks: Block) -> tuple[Block, ...]:
+        """Σ_j C_ij V_j for every view i, each in memory of its own."""
+        if len(blocks) == 2:
+            return self.crosses[0, 1].both(*blocks)
+        products: list[Any] = [0.0] * len(blocks)
+        for (i, j), cross in self.crosses.items():
+            to_i, to_j = cross.both(blocks[i], blocks[j])
+            products[i], products[j] = products[i] + to_i, products[j] + to_j
+        return tuple(products)
 
     def pencil_product(self, B: Operator) -> PencilProduct | None:
-        """θB − A where both stream through the same sparse rows."""
-        match self.cross, B.diagonal_blocks:
-            case Cross() as cross, (Gram() as x, Gram() as y) if Sweep.fits(cross, x, y):
+        """θB − A where two views stream through the same sparse rows."""
+        match list(self.crosses.values()), B.diagonal_blocks:
+            case [Cross() as cross], (Gram() as x, Gram() as y) if Sweep.fits(cross, x, y):
                 return Sweep(cross, x, y)
         return None
 
     def in_float32(self) -> OffDiagonal | None:
-        """The pair in float32, if the cross-covariance can be had so."""
-        cross = self.cross.in_float32()
-        if not isinstance(cross, Cross):
+        """The operator in float32, if all covariances can be had so."""
+        crosses = {pair: cross.in_float32() for pair, cross in self.crosses.items()}
+        known = {pair: cross for pair, cross in crosses.items() if isinstance(cross, Cross)}
+        if len(known) < len(crosses):
             return None
-        twin = OffDiagonal(cross)
+        twin = OffDiagonal(known)
         twin.dtype = np.dtype(np.float32)
         return twin
 

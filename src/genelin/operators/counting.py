@@ -79,10 +79,10 @@ class Counting(Operator):
         self._counter.add(self._operator, V.shape[1])
         return self._operator._apply(V)
 
-    def halves(self, Vx: Block, Vy: Block) -> tuple[Block, Block]:
-        """One application, of the wider half."""
-        self._counter.add(self._operator, max(Vx.shape[1], Vy.shape[1]))
-        return self._operator.halves(Vx, Vy)
+    def parts(self, *blocks: Block) -> tuple[Block, ...]:
+        """One application, of the widest block."""
+        self._counter.add(self._operator, max(block.shape[1] for block in blocks))
+        return self._operator.parts(*blocks)
 
     def _apply_transposed(self, V: Block) -> Block:
         self._counter.add(self._operator, V.shape[1])

@@ -142,7 +142,7 @@ class RowSum:
         self._read(share * self._data.stored, 4.0 * share * self._data.stored * V.shape[1])
         part = Rows(self._data.matrix[sample.rows])  # their weights are in the sample
         block = self._scaled(part.block(0, part.n, self._mean))
-        product = block.transposed_dot(block.dot(V) * (sample.weights / part.n)[:, None])
+        product: Block = block.transposed_dot(block.dot(V) * (sample.weights / part.n)[:, None])
         return product + self.reg * V
 
     def averaged_steps(self, r: Block, sample: Sample, eta: float, batch: int) -> Block:

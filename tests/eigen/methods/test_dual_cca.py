@@ -25,7 +25,7 @@ from genelin.eigen.methods.dual_cca import _view
 from genelin.eigen.planning.cluster import DataSpec, described
 from genelin.eigen.planning.planner import best_route
 from genelin.linalg import sin_theta
-from genelin.operators import Gram, row_space
+from genelin.operators import Gram, row_gram
 from genelin.operators.row_gram import RowSpace
 
 
@@ -143,8 +143,8 @@ def test_rows_in_their_own_space(
     density: float, kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also of data that are too large to be kept once more, centred."""
-    monkeypatch.setattr(row_space, "KEPT", kept)
-    monkeypatch.setattr(row_space, "COPIED", 30 * 70)
+    monkeypatch.setattr(row_gram, "KEPT", kept)
+    monkeypatch.setattr(row_gram, "COPIED", 30 * 70)
     X = views(30, 200, 10, density=density)[0]
     S = Gram(X, center=True, scale=True)
     space, V = RowSpace(S), np.random.default_rng(0).standard_normal((200, 4))

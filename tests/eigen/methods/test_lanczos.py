@@ -216,13 +216,13 @@ def test_what_converges_slowly_is_handed_over():
 
 
 def test_vectors_that_may_hide_copies_are_not_handed_on(monkeypatch):
-    begun, plain = [], Davidson.__call__
+    begun, plain = [], Davidson.solve
 
     def watched(self, *given, **named):
         begun.append(self.start)
         return plain(self, *given, **named)
 
-    monkeypatch.setattr(Davidson, "__call__", watched)
+    monkeypatch.setattr(Davidson, "solve", watched)
     A = with_values(np.linspace(0.0, 1.0, 4000), np.random.default_rng(0))
     found = top_k(A, k=5, which="LA", tol=1e-6, method=Lanczos(max_steps=200))
     assert found.converged

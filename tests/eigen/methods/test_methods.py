@@ -1,7 +1,7 @@
 """Every method with every kind of problem: an answer, or a sentence that says what to take."""
 
 import warnings
-from inspect import isclass, signature
+from inspect import isabstract, isclass
 
 import numpy as np
 import pytest
@@ -9,21 +9,10 @@ from scipy import sparse
 
 import genelin
 from genelin import CCA, GeneralizedEigen, Lanczos, Pencil, TwoView, top_k, top_k_cca
-from genelin.eigen.methods.diagonal_cca import WhitenedSVD
+from genelin.eigen import registry
+from genelin.eigen.run.method import Method
 
-
-def _methods():
-    """Those that have a public name, and the one that genelin takes for indicators."""
-    public = (getattr(home, name) for home in (genelin, genelin.baselines) for name in home.__all__)
-    kinds = [kind for kind in public if isclass(kind) and _is_method(kind)]
-    return {kind.__name__: kind() for kind in (*kinds, WhitenedSVD)}
-
-
-def _is_method(kind):
-    return "__call__" in vars(kind) and "problem" in signature(kind.__call__).parameters
-
-
-METHODS = _methods()
+METHODS = {row.class_name: row.load()() for row in registry.METHODS.values()}
 RNG = np.random.default_rng(0)
 LABELS = sparse.csr_array(np.eye(4)[RNG.integers(0, 4, 60)])
 GROUPS = sparse.csr_array(np.eye(5)[RNG.integers(0, 5, 60)])
@@ -54,16 +43,29 @@ PROBLEMS = {  # name → what is solved, and a call that every method for that c
 
 def test_the_table_has_all_methods():
     assert {"Davidson", "Dense", "ShiftInvert", "Lanczos", "FewRows", "AppGrad"} < set(METHODS)
+    public = (getattr(home, name) for home in (genelin, genelin.baselines) for name in home.__all__)
+    assert all(kind in set(map(type, METHODS.values())) for kind in public if _is_method(kind))
+
+
+def _is_method(kind):
+    return isclass(kind) and issubclass(kind, Method) and not isabstract(kind)
+
+
+@pytest.mark.parametrize("row", registry.METHODS.values(), ids=lambda row: row.name)
+def test_the_registry_tells_what_a_method_is_for(row):
+    kinds = {"pencils": (Pencil,), "views": (TwoView,), "both": (Pencil, TwoView)}
+    assert row.load().solves == kinds[row.solves]
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_answers_or_says_what_to_take(name, problem):
     method, (kind, call) = METHODS[name], PROBLEMS[problem]
-    solves = getattr(method, "solves", kind)
-    if solves is not kind:
+    if kind not in method.solves:
         handled, other = (
-            ("pencils", "two data sets") if solves is Pencil else ("two data sets", "a pencil")
+            ("pencils", "two data sets")
+            if Pencil in method.solves
+            else ("two data sets", "a pencil")
         )
         message = rf"^method={name}\(\) solves {handled}.*: for {other} .*leave method out, or use"
         with pytest.raises(TypeError, match=message):

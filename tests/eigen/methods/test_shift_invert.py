@@ -1,5 +1,7 @@
 """Ends of a spectrum where values crowd: factors of A − σB, and when they are taken."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,6 +10,7 @@ from scipy import linalg, sparse
 from scipy.sparse.linalg import aslinearoperator
 
 from genelin import Davidson, Lanczos, Pencil, ShiftInvert, plan_top_k, top_k
+from genelin.eigen.planning.machine import default_machine
 from genelin.eigen.planning.planner import best_route
 from genelin.eigen.subspace.spectrum_probe import beyond_the_end, clustering
 from genelin.linalg import leading_pairs, order, sin_theta
@@ -222,13 +225,10 @@ def test_small_values_of_a_cube_need_no_factors():
     np.testing.assert_allclose(solution.values, expected, rtol=1e-9)
 
 
-def test_factors_that_do_not_fit_in_memory_are_not_taken(monkeypatch):
-    from genelin.eigen.planning import two_view_costs
-
+def test_factors_that_do_not_fit_in_memory_are_not_taken():
     problem = Pencil(stiffness(), which="SA")
-    needed = best_route(problem, 3).memory
-    monkeypatch.setattr(two_view_costs, "available_memory", lambda: needed)
-    assert not isinstance(best_route(problem, 3).method, ShiftInvert)
+    small = replace(default_machine(), memory=best_route(problem, 3).memory)
+    assert not isinstance(best_route(problem, 3, small).method, ShiftInvert)
 
 
 def test_a_plan_tells_why():

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import sparse
-from test_chunked import InParts
 
 from genelin import ClusterSpec, DataSpec, Davidson, TwoView, plan_cca, top_k_cca
 from genelin.eigen.planning.cluster import described
@@ -18,6 +17,7 @@ from genelin.eigen.planning.machine import DEFAULT_PROFILE
 from genelin.eigen.planning.plan import in_bytes
 from genelin.eigen.planning.planner import best_route
 from genelin.eigen.planning.two_view_costs import OUTER_ITERATIONS
+from in_parts import InParts
 
 FEW = ClusterSpec(workers=8, cores=16, memory=64e9, bandwidth=1.25e9)
 WIDE = DataSpec(10**8, 10**6, nonzeros=30)

@@ -21,13 +21,16 @@ from genelin import (
     top_k_cca,
 )
 from genelin.datasets import mesh_pencil
-from genelin.eigen import planner, routes
 from genelin.eigen.methods.dense import OrDense
 from genelin.eigen.methods.diagonal_cca import WhitenedSVD
-from genelin.eigen.planning.machine import DEFAULT_PROFILE, available_memory, measured
+from genelin.eigen.planning import planner
+from genelin.eigen.planning.machine import DEFAULT_PROFILE, default_machine, measured
 from genelin.eigen.planning.pencil_costs import held_up
 from genelin.eigen.planning.pilot_run import lanczos_pilot_run
 from genelin.eigen.planning.planner import best_route, planned
+from genelin.system.memory import available_memory, total_memory
+
+USUAL = default_machine()
 
 
 def wide_views(n, d, nonzeros, seed=0):
@@ -69,9 +72,7 @@ def test_indicators_are_solved_by_their_singular_vectors():
 def test_a_trial_tells_when_a_dense_solution_is_not_worth_it():
     X, Y = wide_views(150_000, 3000, 6)
     problem = TwoView(X, Y, reg=1e-6, center=False)
-    assert (
-        planned(problem, 20, DEFAULT_PROFILE).chosen.name == "dense"
-    )  # solves might take 20 steps
+    assert planned(problem, 20, USUAL).chosen.name == "dense"  # solves might take 20 steps
     route = best_route(problem, 20)
     assert (route.name, route.trial) == ("data as operator", 1.0 + planner.trial_steps(problem))
 
@@ -87,7 +88,7 @@ def test_reads_of_a_trial_are_counted(monkeypatch):
     X, Y = wide_views(20_000, 2500, 2)
     alone = top_k_cca(X, Y, 2, reg=1.0, center=False, tol=1e-2)
     taken = replace(best_route(TwoView(X, Y, reg=1.0, center=False), 2), trial=7.0)
-    monkeypatch.setattr("genelin.eigen.api.best_route", lambda problem, k: taken)
+    monkeypatch.setattr("genelin.eigen.api.best_route", lambda problem, k, machine: taken)
     found = top_k_cca(X, Y, 2, reg=1.0, center=False, tol=1e-2)
     assert found.cost.passes == pytest.approx(alone.cost.passes + 7.0)
 
@@ -104,17 +105,16 @@ def test_covariances_are_formed_where_that_is_cheaper():
 def test_the_user_decides_on_forming():
     views = wide_views(200_000, 3000, 2)
     for form in (False, True):
-        plan = planned(TwoView(*views, reg=1e-3, form=form), 5, DEFAULT_PROFILE)
+        plan = planned(TwoView(*views, reg=1e-3, form=form), 5, USUAL)
         names = {route.name for route in plan.routes}
         assert names == {"dense", "covariances formed" if form else "data as operator"}
 
 
-def test_what_does_not_fit_in_memory_comes_last(monkeypatch):
+def test_what_does_not_fit_in_memory_comes_last():
     problem = Pencil(sparse.diags_array(np.arange(1.0, 3001.0)))
-    slow = replace(DEFAULT_PROFILE, entry=1.0)  # an iteration would take for ever
+    slow = replace(USUAL, profile=replace(DEFAULT_PROFILE, entry=1.0))  # iterations take for ever
     assert planned(problem, 3, slow).chosen.name == "dense"
-    monkeypatch.setattr(routes, "available_memory", lambda: 1e7)
-    assert planned(problem, 3, slow).routes[-1].name == "dense"
+    assert planned(problem, 3, replace(slow, memory=1e7)).routes[-1].name == "dense"
 
 
 def test_a_plan_prints_routes_and_reasons():
@@ -148,10 +148,7 @@ def test_a_plan_begins_lanczos_and_tells_what_it_saw():
     assert isinstance(chosen.method, Lanczos)
     assert "iterations took" in chosen.reason
     assert chosen.passes / 3 < found.cost.passes < 3 * chosen.passes
-    assert (
-        planned(Pencil(A.tocsr(), **wanted), 10, DEFAULT_PROFILE).chosen.passes
-        < found.cost.passes / 1.5
-    )
+    assert planned(Pencil(A.tocsr(), **wanted), 10, USUAL).chosen.passes < found.cost.passes / 1.5
 
 
 def test_lanczos_that_hands_over_is_foreseen_by_what_it_saw_if_anything():
@@ -206,7 +203,7 @@ def test_solutions_say_which_route_was_taken():
 def test_the_machine_is_measured_once():
     assert measured() is measured()
     assert min(vars(measured()).values()) > 0
-    assert available_memory() > 0
+    assert default_machine().memory == total_memory() > 0
 
 
 def test_a_system_that_does_not_say_what_memory_is_free(monkeypatch):
@@ -215,7 +212,7 @@ def test_a_system_that_does_not_say_what_memory_is_free(monkeypatch):
 
     monkeypatch.setattr(Path, "read_text", nothing)  # macOS and Windows have no /proc/meminfo
     monkeypatch.delattr(os, "sysconf", raising=False)  # and Windows not this
-    assert available_memory() == float("inf")
+    assert available_memory() == total_memory() == float("inf")
 
 
 def test_an_iteration_ends_densely_where_that_fits():

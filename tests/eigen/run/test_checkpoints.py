@@ -9,7 +9,6 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
-from test_chunked import InParts
 
 from genelin import (
     CCA,
@@ -28,9 +27,14 @@ from genelin import (
 )
 from genelin.baselines import AppGrad, MomentumALS, StochasticAppGrad
 from genelin.datasets import sparse_topics, two_view_gaussian
-from genelin.eigen import correction, davidson, start
-from genelin.io import Checkpoint, checkpoint, load_archive, save_archive
+from genelin.eigen.methods import davidson, initial_guess
+from genelin.eigen.planning import machine
+from genelin.eigen.planning.planner import best_route
+from genelin.eigen.run import checkpoint_files
+from genelin.eigen.subspace import correction_equation
+from genelin.io import Checkpoint, load_archive, save_archive
 from genelin.linalg import sin_theta
+from in_parts import InParts
 
 X, Y = two_view_gaussian(1000, d=40, correlations=[0.9, 0.8, 0.7, 0.6, 0.5], kappa=10.0)
 A, B = np.diag(np.linspace(-2.0, 1.0, 200)), np.diag(np.linspace(1.0, 9.0, 200))
@@ -144,7 +148,7 @@ def test_large_spaces_are_kept_by_their_best_pairs(tmp_path, monkeypatch):
 @pytest.mark.parametrize("late", [False, True])
 def test_spaces_in_single_precision_resume(late, tmp_path, monkeypatch):
     """Interrupted before and after double precision takes over."""
-    monkeypatch.setattr(correction, "LONG", 0.0)  # work that is long enough for it
+    monkeypatch.setattr(correction_equation, "LONG", 0.0)  # work that is long enough for it
     data = sparse_topics(20_000, 600, rng=0)
 
     def solve(**settings):
@@ -159,7 +163,7 @@ def test_spaces_in_single_precision_resume(late, tmp_path, monkeypatch):
 
 
 def test_sparse_views_of_deficient_rank_resume(tmp_path, monkeypatch):
-    monkeypatch.setattr(start, "FREQUENT", 5)  # else the start is the answer
+    monkeypatch.setattr(initial_guess, "FREQUENT", 5)  # else the start is the answer
     rng = np.random.default_rng(0)
     columns = rng.integers(0, 140, (2, 900, 4))
     columns[1, :, :2] = columns[0, :, :2]
@@ -367,7 +371,7 @@ def writes(monkeypatch, seconds=0.0):
         seen.append(len(arrays["trace"]))
         save_archive(path, kind, version, header, arrays)
 
-    monkeypatch.setattr(checkpoint, "save_archive", save)
+    monkeypatch.setattr(checkpoint_files, "save_archive", save)
     return seen
 
 
@@ -648,3 +652,24 @@ def test_ctrl_c_keeps_the_last_iteration(tmp_path):
         assert code == "7"  # KeyboardInterrupt reached the caller
         assert lost in ("0", "1")  # the last one may have been on its way
         assert files == "['checkpoint.safetensors']"
+
+
+def test_what_memory_is_free_does_not_keep_a_run_from_being_resumed(tmp_path, monkeypatch):
+    """The plan is made for the machine that the run began on, which the checkpoint holds."""
+    rng = np.random.default_rng(0)
+    rows = np.repeat(np.arange(100_000), 2)
+    X, Y = (
+        sparse.csr_array((rng.random(200_000), (rows, rng.integers(0, 3000, 200_000))))
+        for _ in range(2)
+    )
+
+    def solve(**settings):
+        return top_k_cca(X, Y, 3, reg=1e-3, tol=1e-4, **settings)
+
+    taken = best_route(TwoView(X, Y, reg=1e-3), 3)
+    interrupted(solve, tmp_path)
+    monkeypatch.setattr(machine, "total_memory", lambda: taken.memory)
+    assert best_route(TwoView(X, Y, reg=1e-3), 3).method != taken.method
+    resumed = solve(checkpoint=tmp_path, resume=True)
+    assert resumed.route.startswith(taken.name)
+    np.testing.assert_allclose(resumed.correlations, solve().correlations, rtol=1e-6)

@@ -72,7 +72,7 @@ class Wishes:
 @click.option("--max-iter", type=click.IntRange(min=1), help="Most outer iterations.")
 @click.option(
     "--method",
-    type=MethodChoice(["auto", "dense", "davidson", "ccalin"]),
+    type=MethodChoice("views"),
     default="auto",
     show_default=True,
     help="How to solve; auto takes the cheapest way.",

@@ -38,7 +38,7 @@ FILES = ("eigen.npz", "trace.jsonl", "run.json")
 )
 @click.option(
     "--method",
-    type=MethodChoice(["auto", "dense", "davidson", "genelin", "genelink"]),
+    type=MethodChoice("pencils"),
     default="auto",
     show_default=True,
     help="How to solve; auto takes the cheapest way.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,9 @@ from genelin.eigen.methods.initial_guess import (
     streams,
 )
 from genelin.eigen.run.canonical_pairs import canonical_solution, fix_signs, halves, mirrored
-from genelin.eigen.run.checkpointer import NO_CHECKPOINT, Checkpointer, State, restore
+from genelin.eigen.run.checkpointer import State, restore
 from genelin.eigen.run.meter import Meter, guarded
+from genelin.eigen.run.method import Method, Request
 from genelin.eigen.run.outcome import Outcome
 from genelin.eigen.subspace.correction_equation import CorrectionEquation
 from genelin.eigen.subspace.feature_order import FeatureOrder
@@ -30,11 +31,11 @@ from genelin.errors import too_many_pairs
 from genelin.linalg import column_dots, magnitudes
 from genelin.linalg.column_products import Block, Vector
 from genelin.problems import Pencil, TwoView
-from genelin.results import Callback, CCASolution, EigenSolution, Record, Status, Trace
+from genelin.results import CCASolution, EigenSolution, Record, Status, Trace
 from genelin.solvers import CG, as_solver
 from genelin.system.buffer_pool import buffer_pool
 from genelin.system.threads import one_blas_thread
-from genelin.validation import check_count, check_number, generator, settle
+from genelin.validation import check_count, check_number, settle
 
 __all__ = ["Davidson"]
 
@@ -53,7 +54,7 @@ KEPT = (
 
 
 @dataclass(frozen=True)
-class Davidson:
+class Davidson(Method):
     """Rayleigh–Ritz in the span of all corrections, which restarts from its best pairs.
 
     A warm-started step of GenELin is WΓ plus B⁻¹ applied to the residual, roughly. Here those
@@ -105,56 +106,20 @@ class Davidson:
         if self.blocks <= self.keep:
             raise ValueError(f"blocks={self.blocks} must be more than keep={self.keep}")
 
-    @overload
-    def __call__(
-        self,
-        problem: Pencil,
-        k: int,
-        tol: float = ...,
-        rng: np.random.Generator | int | None = ...,
-        callback: Callback | None = ...,
-        checkpoint: Checkpointer = ...,
-    ) -> EigenSolution: ...
-    @overload
-    def __call__(
-        self,
-        problem: TwoView,
-        k: int,
-        tol: float = ...,
-        rng: np.random.Generator | int | None = ...,
-        callback: Callback | None = ...,
-        checkpoint: Checkpointer = ...,
-    ) -> CCASolution: ...
-    def __call__(
-        self,
-        problem: Pencil | TwoView,
-        k: int,
-        tol: float = 1e-8,
-        rng: np.random.Generator | int | None = 0,
-        callback: Callback | None = None,
-        checkpoint: Checkpointer = NO_CHECKPOINT,
-    ) -> EigenSolution | CCASolution:
-        """Solve `problem` for k pairs."""
-        rng = generator(rng)
+    def solve(self, request: Request) -> EigenSolution | CCASolution:
+        """By one search space, or by one for each view."""
+        problem = request.problem
         in_parts = isinstance(problem, TwoView) and not problem.X.in_memory
         with buffer_pool(sparing=in_parts):
             if isinstance(problem, TwoView):
-                return self._solve_views(problem, k, tol, rng, callback, checkpoint)
-            return self._solve_pencil(problem, k, tol, rng, callback, checkpoint)
+                return self._solve_views(request)
+            return self._solve_pencil(request)
 
-    def _solve_pencil(
-        self,
-        problem: Pencil,
-        k: int,
-        tol: float,
-        rng: np.random.Generator,
-        callback: Callback | None,
-        checkpoint: Checkpointer,
-    ) -> EigenSolution:
+    def _solve_pencil(self, request: Request) -> EigenSolution:
+        problem, k = request.problem, request.k
         meter = Meter(problem.data_size)
         pencil = meter.metered(problem)
-        space = SearchSpace(pencil, self.blocks * self.width(k))
-        run = _Run(self, pencil, space, k, tol, meter, rng, callback, checkpoint=checkpoint)
+        run = _Run(self, request, pencil, SearchSpace(pencil, self.blocks * self.width(k)), meter)
         outcome = run.outcome(self.start)
         return EigenSolution(
             residuals=outcome.residuals,
@@ -167,43 +132,27 @@ class Davidson:
             gap_certified=outcome.gap.certified,
         )
 
-    def _solve_views(
-        self,
-        problem: TwoView,
-        k: int,
-        tol: float,
-        rng: np.random.Generator,
-        callback: Callback | None,
-        checkpoint: Checkpointer,
-    ) -> CCASolution:
+    def _solve_views(self, request: Request) -> CCASolution:
+        problem = request.problem
         start = guess_for_views(self.start, problem)
         if not (problem.X.in_memory and streams(problem)):
-            return self._solve_pairs(problem, k, tol, rng, callback, checkpoint, start)
+            return self._solve_pairs(request, start)
         ordering = FeatureOrder.of(problem)
         if start is not None:
             start = ordering.into(*start)
         ordered = ordering.problem(problem)
-        callback = ordering.told(callback, ordered)
-        found = self._solve_pairs(ordered, k, tol, rng, callback, checkpoint, start)
+        callback = ordering.told(request.callback, ordered)
+        found = self._solve_pairs(replace(request, problem=ordered, callback=callback), start)
         Wx, Wy = ordering.back(found.x_weights, found.y_weights)
         return replace(found, x_weights=Wx, y_weights=Wy)
 
-    def _solve_pairs(
-        self,
-        problem: TwoView,
-        k: int,
-        tol: float,
-        rng: np.random.Generator,
-        callback: Callback | None,
-        checkpoint: Checkpointer,
-        start: tuple[Block, Block] | None,
-    ) -> CCASolution:
+    def _solve_pairs(self, request: Request, start: tuple[Block, Block] | None) -> CCASolution:
+        problem, k = request.problem, request.k
         meter = Meter(problem.data_size, problem.setup)
         pencil = meter.metered(problem.pencil)
         space = SplitSpace(pencil, self.blocks * self.width(k))
-        semidefinite = problem.semidefinite
-        run = _Run(self, pencil, space, k, tol, meter, rng, callback, semidefinite, checkpoint)
-        if not checkpoint.resumed and (start is None or start[0].shape[1] < k):
+        run = _Run(self, request, pencil, space, meter, problem.semidefinite)
+        if not request.checkpoint.resumed and (start is None or start[0].shape[1] < k):
             frequent = frequent_features_guess(problem, self.width(k), meter.counter)
             if frequent is not None:
                 start = frequent if start is None else beside(start, frequent)
@@ -229,20 +178,16 @@ class _Run:
     def __init__(
         self,
         settings: Davidson,
+        request: Request,
         pencil: Pencil,
         space: Space,
-        k: int,
-        tol: float,
         meter: Meter,
-        rng: np.random.Generator,
-        callback: Callback | None,
         semidefinite: bool = False,
-        checkpoint: Checkpointer = NO_CHECKPOINT,
     ) -> None:
         self.settings, self.pencil, self.space = settings, pencil, space
-        self.k, self.width = k, settings.width(k)
-        self.tol, self.meter, self.rng, self.callback = tol, meter, rng, callback
-        self.checkpoint = checkpoint
+        self.k, self.width = request.k, settings.width(request.k)
+        self.tol, self.rng, self.callback = request.tol, request.rng, request.callback
+        self.meter, self.checkpoint = meter, request.checkpoint
         self.semidefinite, self.split = semidefinite, isinstance(space, SplitSpace)
         self.solver = as_solver(settings.solver)
         self.state = self.solver.init(pencil.B)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack, svd
 
 from genelin.eigen.run.canonical_pairs import canonical_solution, fix_signs
-from genelin.eigen.run.checkpointer import NO_CHECKPOINT, Checkpointer
 from genelin.eigen.run.meter import Meter
+from genelin.eigen.run.method import Method, Request
 from genelin.eigen.subspace.ritz_basis import ROUNDING
 from genelin.eigen.subspace.whitening import (
     ByDiagonal,
@@ -35,7 +36,7 @@ from genelin.linalg.column_products import EPS, Block, Vector
 from genelin.linalg.diagonal_scaling import column_sums, scaled_by
 from genelin.operators import Counter, Entries, Operator
 from genelin.problems import Pencil, TwoView
-from genelin.results import Callback, CCASolution, EigenSolution, Status, Trace
+from genelin.results import CCASolution, EigenSolution, Status, Trace
 from genelin.system.threads import blas_for
 
 UNITS = 4  # of rounding in a sum, relative to the sum of the magnitudes of its terms
@@ -44,7 +45,7 @@ __all__ = ["Dense", "OrDense", "decomposed", "has_few", "sine_bound", "status_of
 
 
 @dataclass(frozen=True)
-class Dense:
+class Dense(Method):
     """Eigenvectors of L⁻¹AL⁻ᵀ, B = LLᵀ; for two views the SVD of L_x⁻¹ S_xy L_y⁻ᵀ.
 
     Costs O(d³) and d² numbers of memory. A singular covariance of data is whitened on its range.
@@ -57,33 +58,9 @@ class Dense:
     [-3.0]
     """
 
-    @overload
-    def __call__(
-        self,
-        problem: Pencil,
-        k: int,
-        tol: float = ...,
-        rng: np.random.Generator | int | None = ...,
-        callback: Callback | None = ...,
-    ) -> EigenSolution: ...
-    @overload
-    def __call__(
-        self,
-        problem: TwoView,
-        k: int,
-        tol: float = ...,
-        rng: np.random.Generator | int | None = ...,
-        callback: Callback | None = ...,
-    ) -> CCASolution: ...
-    def __call__(
-        self,
-        problem: Pencil | TwoView,
-        k: int,
-        tol: float = 1e-8,
-        rng: np.random.Generator | int | None = 0,
-        callback: Callback | None = None,
-    ) -> EigenSolution | CCASolution:
-        """Solve `problem` for k pairs; nothing is random, and there is nothing to call back."""
+    def solve(self, request: Request) -> EigenSolution | CCASolution:
+        """By a decomposition: nothing is random, and there is nothing to call back."""
+        problem, k, tol = request.problem, request.k, request.tol
         d = max(problem.splits) if isinstance(problem, TwoView) else problem.d
         with blas_for(d):
             if isinstance(problem, TwoView):
@@ -92,7 +69,7 @@ class Dense:
 
 
 @dataclass(frozen=True)
-class OrDense:
+class OrDense(Method):
     """An iteration with a budget, and the dense solution once that is spent.
 
     An iteration that has taken as long as a dense solution without an answer has at most doubled
@@ -112,24 +89,21 @@ class OrDense:
     [2.0]
     """
 
-    first: Any
+    first: Method
 
-    def __call__(
-        self,
-        problem: Pencil | TwoView,
-        k: int,
-        tol: float = 1e-8,
-        rng: np.random.Generator | int | None = 0,
-        callback: Callback | None = None,
-        checkpoint: Checkpointer = NO_CHECKPOINT,
-    ) -> Any:
-        """Solve `problem` for k pairs."""
-        limited = self.first(problem, k, tol, rng, callback, checkpoint)
-        views = isinstance(problem, TwoView)
+    def with_settings(self, settings: Mapping[str, Any]) -> Method:
+        """The iteration with these settings: alone, where they say how long to go on."""
+        first = self.first.with_settings(settings)
+        return first if "max_iter" in settings else OrDense(first)
+
+    def solve(self, request: Request) -> Any:
+        """By the iteration, then by the decomposition if need be."""
+        limited = self.first.solve(request)
+        views = isinstance(request.problem, TwoView)
         ends = (Status.STOPPED, Status.STAGNATED) if views else (Status.STOPPED,)
         if limited.converged or limited.status in ends:
             return limited
-        dense = Dense()(problem, k, tol, rng)
+        dense = Dense().solve(request)
         return replace(dense, cost=limited.cost + dense.cost, trace=limited.trace)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, svds
@@ -11,21 +11,20 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, svds
 from genelin.eigen.methods.davidson import Davidson
 from genelin.eigen.methods.dense import sine_bound, status_of
 from genelin.eigen.run.canonical_pairs import canonical_solution
-from genelin.eigen.run.checkpointer import NO_CHECKPOINT, Checkpointer
 from genelin.eigen.run.meter import Meter
+from genelin.eigen.run.method import Method, Request
 from genelin.linalg import column_norms
 from genelin.linalg.column_products import Vector
 from genelin.operators import Counter
-from genelin.problems import TwoView, refuse_other_problems
-from genelin.results import Callback, CCASolution
+from genelin.problems import Pencil, TwoView
+from genelin.results import CCASolution
 from genelin.system.threads import one_blas_thread
-from genelin.validation import generator
 
 __all__ = ["WhitenedSVD", "is_diagonal"]
 
 
 @dataclass(frozen=True)
-class WhitenedSVD:
+class WhitenedSVD(Method):
     """Lanczos bidiagonalisation (ARPACK) of S_x^{-½} S_xy S_y^{-½} for diagonal S_x and S_y.
 
     That is the case of indicators, at most one nonzero in a row of X and of Y, not centred. Where
@@ -42,36 +41,31 @@ class WhitenedSVD:
     [1.0]
     """
 
-    solves: ClassVar = TwoView
+    solves: ClassVar = (TwoView,)
 
-    def __call__(
-        self,
-        problem: TwoView,
-        k: int,
-        tol: float = 1e-6,
-        rng: np.random.Generator | int | None = 0,
-        callback: Callback | None = None,
-        checkpoint: Checkpointer = NO_CHECKPOINT,
-    ) -> CCASolution:
-        """Solve `problem` for k canonical pairs; there is nothing to call back."""
-        refuse_other_problems(self, problem)
+    def handles(self, problem: Pencil | TwoView, k: int) -> bool:
+        """Whether both covariances are diagonal."""
+        return isinstance(problem, TwoView) and is_diagonal(problem)
+
+    def solve(self, request: Request) -> CCASolution:
+        """By Lanczos bidiagonalisation; there is nothing to call back."""
+        problem, k, tol, rng = request.problem, request.k, request.tol, request.rng
         if not is_diagonal(problem):
             raise ValueError(
                 "WhitenedSVD needs rows of X and Y with at most one nonzero each, and "
                 "center=False: use method=None or Davidson()"
             )
-        rng = generator(rng)
         meter, (x_root, y_root) = Meter(problem.data_size, problem.setup), _roots(problem)
         scaled = problem.S_xy.scaled(x_root, y_root)
         smaller = min(scaled.shape)
         if k + 1 >= smaller:
-            return Davidson()(problem, k, tol, rng, callback, checkpoint)
+            return cast("CCASolution", Davidson().solve(request))
         try:
             counted = _counted(scaled, meter.counter, min(max(2 * k + 3, 20), smaller - 1))
             with one_blas_thread():  # many would wait for each other on such short vectors
                 U, sigma, Vt = svds(counted, k + 1, v0=rng.standard_normal(smaller))
         except ArpackError:
-            return Davidson()(problem, k, tol, rng, callback, checkpoint)
+            return cast("CCASolution", Davidson().solve(request))
         falling = np.argsort(-sigma)
         U, sigma, V = U[:, falling], sigma[falling], Vt[falling].T
         (U, V), top = (U[:, :k], V[:, :k]), sigma[:k]

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple, cast
 
 import numpy as np
 
 from genelin.eigen.methods.davidson import Davidson
 from genelin.eigen.methods.dense import Dense, decomposed, top_singular
-from genelin.eigen.run.checkpointer import NO_CHECKPOINT, Checkpointer
+from genelin.eigen.run.checkpointer import NO_CHECKPOINT
 from genelin.eigen.run.meter import Meter
+from genelin.eigen.run.method import Method, Request
 from genelin.eigen.subspace.whitening import whitened_by
 from genelin.linalg import column_norms
 from genelin.linalg.column_products import EPS, Block, Vector
 from genelin.operators import Gram
 from genelin.operators.row_gram import RowSpace
-from genelin.problems import SMALL, TwoView, refuse_other_problems
-from genelin.results import Callback, CCASolution
+from genelin.problems import SMALL, TwoView
+from genelin.results import CCASolution
 from genelin.system.threads import blas_for
 
 __all__ = ["FewRows"]
 
 
 @dataclass(frozen=True)
-class FewRows:
+class FewRows(Method):
     """The SVD of whitened scores, (XT_x)ᵀ(YT_y)/n with T_xᵀS_xT_x = I and T_yᵀS_yT_y = I.
 
     Weights of a view with more columns than rows lie in the span of its rows, whatever the ridge:
@@ -46,26 +47,19 @@ class FewRows:
     True
     """
 
-    solves: ClassVar = TwoView
+    solves: ClassVar = (TwoView,)
 
-    def __call__(
-        self,
-        problem: TwoView,
-        k: int,
-        tol: float = 1e-6,
-        rng: np.random.Generator | int | None = 0,
-        callback: Callback | None = None,
-        checkpoint: Checkpointer = NO_CHECKPOINT,
-    ) -> CCASolution:
-        """Solve `problem` for k canonical pairs; there is nothing to call back."""
-        refuse_other_problems(self, problem)
+    def solve(self, request: Request) -> CCASolution:
+        """By products between rows; there is nothing to call back."""
+        problem, k, tol = request.problem, request.k, request.tol
         if not (problem.X.in_memory and problem.Y.in_memory):
             raise ValueError("FewRows needs X and Y in memory: use method=None or Davidson()")
         meter = Meter(problem.data_size)
         x, y = (_view(gram) for gram in (problem.S_x, problem.S_y))
-        further = Dense() if max(problem.splits) <= SMALL else Davidson()
+        further: Method = Dense() if max(problem.splits) <= SMALL else Davidson()
+        request = replace(request, checkpoint=NO_CHECKPOINT)
         if k > min(x.scores.shape[1], y.scores.shape[1]) or max(x.blur, y.blur) > tol:
-            return further(problem, k, tol, rng, callback)
+            return cast("CCASolution", further.solve(request))
         counter = meter.counter
         counter.passes += 3.0  # products or covariances, weights, scores
         counter.flops += x.flops + y.flops + 2.0 * x.scores.size * y.scores.shape[1]
@@ -74,7 +68,7 @@ class FewRows:
         left, right, top = x.lift(P[:, :k]), y.lift(Q[:, :k]), sigma[:k]
         rests = x.rest(left, right, top), y.rest(right, left, top)
         found = decomposed(problem, (sigma, left.weights, right.weights), rests, tol, meter)
-        return found if found.converged else further(problem, k, tol, rng, callback)
+        return found if found.converged else cast("CCASolution", further.solve(request))
 
 
 def _view(gram: Gram) -> _View:

@@ -39,7 +39,8 @@ def frequent_features_guess(
     >>> from scipy import sparse
     >>> X = sparse.csr_array(np.repeat(np.eye(3), 5, axis=0))
     >>> counter = Counter(data_size=30)
-    >>> frequent_features_guess(TwoView(X, X, reg=0.1, form=False), 1, counter)[0].shape, counter.passes
+    >>> Wx, Wy = frequent_features_guess(TwoView(X, X, reg=0.1, form=False), 1, counter)
+    >>> Wx.shape, counter.passes
     ((3, 1), 0.6666666666666666)
     >>> frequent_features_guess(TwoView(X, X, reg=0.1, form=True), 1, counter)
     """

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from inspect import signature
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from genelin.eigen.certify.residual_check import CLEAR, Gap, ResidualCheck, distance_behind
 from genelin.eigen.methods.davidson import Davidson, largest
 from genelin.eigen.run.canonical_pairs import fix_signs
-from genelin.eigen.run.checkpointer import NO_CHECKPOINT, Checkpointer, State, restore
+from genelin.eigen.run.checkpointer import State, restore
 from genelin.eigen.run.meter import Meter, guarded
+from genelin.eigen.run.method import Method, Request, as_method
 from genelin.eigen.subspace.krylov_space import KrylovSpace
 from genelin.eigen.subspace.multiplicity import (
     Pairs,
@@ -27,11 +27,11 @@ from genelin.errors import not_positive_definite
 from genelin.linalg import SparseFactor, column_dots, column_norms
 from genelin.linalg.column_products import Block, Vector
 from genelin.linalg.tall_skinny import tall_dot, tall_times
-from genelin.problems import Pencil, refuse_other_problems
-from genelin.results import Callback, EigenSolution, Record, Status, Trace, checked_solution
+from genelin.problems import Pencil
+from genelin.results import EigenSolution, Record, Status, Trace
 from genelin.system.buffer_pool import buffer_pool
 from genelin.system.threads import one_blas_thread
-from genelin.validation import check_count, check_method, generator, settle
+from genelin.validation import check_count, check_method, settle
 
 __all__ = ["Lanczos"]
 
@@ -45,7 +45,7 @@ KEPT = ("steps", "marks")
 
 
 @dataclass(frozen=True)
-class Lanczos:
+class Lanczos(Method):
     """Block Lanczos with thick restarts on TᵀAT, TᵀBT = I.
 
     For a B whose root is cheap: the identity, a diagonal, a dense matrix or a sparse one with few
@@ -76,7 +76,7 @@ class Lanczos:
     ([1.0, 0.5, 0.333333], True)
     """
 
-    solves: ClassVar = Pencil
+    solves: ClassVar = (Pencil,)
 
     columns: int = 4
     room: int | None = None
@@ -87,36 +87,23 @@ class Lanczos:
         settle(self, check_count, "columns")
         settle(self, check_count, "room", "max_steps", optional=True)
         check_method("further", self.further)
-        if getattr(self.further, "solves", Pencil) is not Pencil:
+        if Pencil not in as_method(self.further).solves:
             raise TypeError(
                 f"further={self.further!r} must be a method for pencils, such as Davidson()"
             )
 
-    def __call__(
-        self,
-        problem: Pencil,
-        k: int,
-        tol: float = 1e-8,
-        rng: np.random.Generator | int | None = 0,
-        callback: Callback | None = None,
-        checkpoint: Checkpointer = NO_CHECKPOINT,
-    ) -> EigenSolution:
-        """Solve `problem` for k pairs."""
-        refuse_other_problems(self, problem)
-        rng, meter = generator(rng), Meter(problem.data_size)
-        further, left = self.further, checkpoint.load()
+    def solve(self, request: Request) -> EigenSolution:
+        """By Lanczos, or by the method that takes over."""
+        problem, k, meter = request.problem, request.k, Meter(request.problem.data_size)
+        further, left = as_method(self.further, "further"), request.checkpoint.load()
         if self._fits(k, problem.d) and (left is None or "F" in left.arrays):
             with buffer_pool(), one_blas_thread():
-                run = _Run(self, problem, k, tol, meter, rng, callback, checkpoint)
-                found = run.outcome(left)
+                found = _Run(self, request, meter).outcome(left)
             if isinstance(found, EigenSolution):
                 return found
             if found.shape[1] and isinstance(further, Davidson):
                 further = replace(further, start=found)
-        kept = {"checkpoint": checkpoint} if "checkpoint" in signature(further).parameters else {}
-        solution: EigenSolution = checked_solution(
-            further(problem, k, tol, rng, callback, **kept), "further"
-        )
+        solution = cast("EigenSolution", further.solve(request))
         meter.carry(replace(solution.cost, seconds=0.0))  # this clock has gone on
         return replace(solution, cost=meter.cost())
 
@@ -140,22 +127,15 @@ class Lanczos:
 class _Run:
     """One run of the iteration."""
 
-    def __init__(
-        self,
-        settings: Lanczos,
-        problem: Pencil,
-        k: int,
-        tol: float,
-        meter: Meter,
-        rng: np.random.Generator,
-        callback: Callback | None,
-        checkpoint: Checkpointer,
-    ) -> None:
+    def __init__(self, settings: Lanczos, request: Request, meter: Meter) -> None:
+        problem, self.meter = request.problem, meter
         self.settings, self.pencil = settings, meter.metered(problem)
-        self.k, self.tol, self.meter, self.rng = k, tol, meter, rng
-        self.callback, self.checkpoint = callback, checkpoint
+        self.k, self.tol, self.rng = request.k, request.tol, request.rng
+        self.callback, self.checkpoint = request.callback, request.checkpoint
         self.white = _whitening(problem, meter)
-        self.space = KrylovSpace(self._product, problem.d, settings.most(k), OVERLAP * tol)
+        self.space = KrylovSpace(
+            self._product, problem.d, settings.most(self.k), OVERLAP * self.tol
+        )
         self.steps = 0
         self.every = 4 if problem.d <= SHORT else 2 if problem.d <= 4 * SHORT else 1  # steps
         self.marks: list[tuple[int, float]] = []  # steps, and what is missing, at restarts

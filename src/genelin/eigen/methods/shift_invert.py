@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from scipy import sparse
 
 from genelin.eigen.methods.davidson import Davidson
-from genelin.eigen.run.checkpointer import NO_CHECKPOINT, Checkpointer
 from genelin.eigen.run.meter import Meter
+from genelin.eigen.run.method import Method, Request
 from genelin.eigen.subspace.krylov_space import KrylovSpace
 from genelin.eigen.subspace.multiplicity import Round, complete_multiplicities, converged, kept_of
 from genelin.eigen.subspace.ritz_basis import start_block
@@ -20,11 +20,11 @@ from genelin.eigen.subspace.spectrum_probe import beyond_the_end
 from genelin.linalg import SparseFactor, sparse_factor
 from genelin.linalg.column_products import Block, Vector
 from genelin.operators import Operator
-from genelin.problems import Pencil, refuse_other_problems
-from genelin.results import Callback, EigenSolution, Status
+from genelin.problems import Pencil
+from genelin.results import EigenSolution, Status
 from genelin.system.buffer_pool import buffer_pool
 from genelin.system.threads import one_blas_thread
-from genelin.validation import check_number, generator, settle
+from genelin.validation import check_number, settle
 
 __all__ = ["GUARDS", "ShiftInvert", "one_sided", "sparse_core"]
 
@@ -39,7 +39,7 @@ CHECKS = 2  # iterations of `Davidson` on what was found
 
 
 @dataclass(frozen=True)
-class ShiftInvert:
+class ShiftInvert(Method):
     """Lanczos on (A − σB)⁻¹B: the smallest values (or, of −A, the largest) from factors of A − σB.
 
     For sparse A and B with cheap factors, and an end of the spectrum at which values are close
@@ -62,33 +62,25 @@ class ShiftInvert:
     ['1.0959e-06', '4.3836e-06']
     """
 
-    solves: ClassVar = Pencil
+    solves: ClassVar = (Pencil,)
 
     shift: float | None = None
 
     def __post_init__(self) -> None:
         settle(self, check_number, "shift", optional=True, otherwise=", or None")
 
-    def __call__(
-        self,
-        problem: Pencil,
-        k: int,
-        tol: float = 1e-8,
-        rng: np.random.Generator | int | None = 0,
-        callback: Callback | None = None,
-        checkpoint: Checkpointer = NO_CHECKPOINT,
-    ) -> EigenSolution:
-        """Solve `problem` for k pairs; the callback sees what `Davidson` makes of them."""
-        refuse_other_problems(self, problem)
-        rng, meter = generator(rng), Meter(problem.data_size)
+    def solve(self, request: Request) -> EigenSolution:
+        """By factors; the callback sees what `Davidson` makes of the pairs."""
+        problem, k, tol, rng = request.problem, request.k, request.tol, request.rng
+        meter = Meter(problem.data_size)
 
         def run(method: Davidson) -> EigenSolution:
-            found = method(problem, k, tol, rng, callback, checkpoint)
+            found = cast("EigenSolution", method.solve(request))
             meter.carry(replace(found.cost, seconds=0.0))  # this clock has gone on
             return replace(found, cost=meter.cost())
 
         start, matrices = None, one_sided(problem)
-        many = checkpoint.resumed or 2 * _room(k + GUARDS) > problem.d
+        many = request.checkpoint.resumed or 2 * _room(k + GUARDS) > problem.d
         with buffer_pool(), one_blas_thread():
             factor = None if many else self._factor(problem, *matrices, meter)
         if factor is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -10,23 +10,23 @@ from scipy.linalg import svd
 
 from genelin.eigen.paper.outer_loop import Iteration, run
 from genelin.eigen.run.canonical_pairs import canonical_solution
-from genelin.eigen.run.checkpointer import NO_CHECKPOINT, Checkpointer
 from genelin.eigen.run.meter import Meter
+from genelin.eigen.run.method import Method, Request
 from genelin.eigen.run.outcome import Outcome
 from genelin.eigen.subspace.ritz_basis import Products, RitzBasis, start_block, within_range
 from genelin.errors import too_many_pairs
 from genelin.linalg import orthonormalise
 from genelin.linalg.column_products import Block, Vector
 from genelin.operators import Operator
-from genelin.problems import Pencil, TwoView, refuse_other_problems
-from genelin.results import Callback, CCASolution, Status
-from genelin.validation import check_choice, generator
+from genelin.problems import Pencil, TwoView
+from genelin.results import CCASolution, Status
+from genelin.validation import check_choice
 
 __all__ = ["CCALin"]
 
 
 @dataclass(frozen=True)
-class CCALin(Iteration):
+class CCALin(Iteration, Method):
     """CCA by GenELinK on A = [0, S_xy; S_yx, 0], B = diag(S_x, S_y) (Algorithm 3).
 
     The systems in S_x and S_y are solved separately, so a view's scale does not matter.
@@ -50,7 +50,7 @@ class CCALin(Iteration):
     [1.0]
     """
 
-    solves: ClassVar = TwoView
+    solves: ClassVar = (TwoView,)
 
     projection: Literal["ritz", "random"] = "ritz"
 
@@ -58,25 +58,16 @@ class CCALin(Iteration):
         super().__post_init__()
         check_choice("projection", self.projection, "ritz", "random")
 
-    def __call__(
-        self,
-        problem: TwoView,
-        k: int,
-        tol: float = 1e-6,
-        rng: np.random.Generator | int | None = 0,
-        callback: Callback | None = None,
-        checkpoint: Checkpointer = NO_CHECKPOINT,
-    ) -> CCASolution:
-        """Solve `problem` for k canonical pairs."""
-        refuse_other_problems(self, problem)
-        rng = generator(rng)
+    def solve(self, request: Request) -> CCASolution:
+        """By orthogonal iteration on the block pair."""
+        problem, k, rng = request.problem, request.k, request.rng
         meter = Meter(problem.data_size, problem.setup)
         pencil = meter.metered(problem.pencil)
         start = start_block(pencil, self.columns(2 * k, pencil.d), rng)
-        if problem.semidefinite and not checkpoint.resumed:
+        if problem.semidefinite and not request.checkpoint.resumed:
             start = within_range(pencil, start)
-        goal = self._block_tol(tol, k)
-        outcome = run(pencil, start, 2 * k, self, goal, meter, rng, callback, checkpoint=checkpoint)
+        goal = self._block_tol(request.tol, k)
+        outcome = run(pencil, start, self, replace(request, k=2 * k, tol=goal), meter)
         Wx, Wy = np.split(outcome.basis.W, [pencil.B.diagonal_blocks[0].shape[0]])
         if self.projection == "random":
             U = rng.standard_normal((Wx.shape[1], k))
@@ -84,7 +75,7 @@ class CCALin(Iteration):
         pairs = _canonical_pairs(pencil, Wx, Wy, k)
         if len(pairs[0]) < k:
             raise too_many_pairs(k, len(pairs[0]))
-        return self._conclude(problem, pencil, pairs, outcome, tol, meter, rng)
+        return self._conclude(request, pencil, pairs, outcome, meter)
 
     def _block_tol(self, tol: float, k: int) -> float:
         """Tolerance for the 2k-space: a random projection may lose k²/ζ² (Lemma 14, ζ = 0.1)."""
@@ -92,20 +83,19 @@ class CCALin(Iteration):
 
     def _conclude(
         self,
-        problem: TwoView,
+        request: Request,
         pencil: Pencil,
         pairs: tuple[Vector, Block, Block],
         outcome: Outcome,
-        tol: float,
         meter: Meter,
-        rng: np.random.Generator,
     ) -> CCASolution:
         """Residuals, angle and status of the pairs themselves, not of the 2k-space."""
+        problem, tol = request.problem, request.tol
         sigma, Phi, Psi = pairs
         both = _block_basis(pencil, sigma, Phi, Psi)
         residuals = outcome.check.residuals(both.head(len(sigma)))
         twice = np.concatenate([residuals, residuals])
-        gap = outcome.check.gap(both, twice, rng, seen=outcome.gap.vectors)
+        gap = outcome.check.gap(both, twice, request.rng, seen=outcome.gap.vectors)
         residuals = residuals + gap.hidden[: len(sigma)]
         status = outcome.status
         if residuals.max() <= tol * sigma[0]:

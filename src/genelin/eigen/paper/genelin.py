@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from genelin.eigen.paper.genelink import GenELinK
-from genelin.eigen.run.checkpointer import NO_CHECKPOINT, Checkpointer
+from genelin.eigen.run.method import Request
 from genelin.linalg.column_products import Block
-from genelin.problems import Pencil, refuse_other_problems
-from genelin.results import Callback, EigenSolution
+from genelin.problems import Pencil
+from genelin.results import EigenSolution
 
 __all__ = ["GenELin"]
 
@@ -34,20 +34,13 @@ class GenELin(GenELinK):
     [6.0]
     """
 
-    def __call__(
-        self,
-        problem: Pencil,
-        k: int = 1,
-        tol: float = 1e-8,
-        rng: np.random.Generator | int | None = 0,
-        callback: Callback | None = None,
-        checkpoint: Checkpointer = NO_CHECKPOINT,
-    ) -> EigenSolution:
-        """Solve `problem` for its top pair."""
-        refuse_other_problems(self, problem)
-        if k != 1:
-            raise ValueError(f"GenELin finds one eigenvector, got k={k}: use GenELinK for more")
-        return super().__call__(problem, k, tol, rng, callback, checkpoint)
+    def solve(self, request: Request) -> EigenSolution:
+        """By power iteration."""
+        if request.k != 1:
+            raise ValueError(
+                f"GenELin finds one eigenvector, got k={request.k}: use GenELinK for more"
+            )
+        return super().solve(request)
 
     def _start(self, pencil: Pencil, k: int, rng: np.random.Generator) -> Block:
         """w̃₀ from the unit sphere."""

@@ -9,21 +9,20 @@ import numpy as np
 
 from genelin.eigen.paper.outer_loop import Iteration, run
 from genelin.eigen.run.canonical_pairs import fix_signs
-from genelin.eigen.run.checkpointer import NO_CHECKPOINT, Checkpointer
 from genelin.eigen.run.meter import Meter
+from genelin.eigen.run.method import Method, Request
 from genelin.eigen.run.outcome import Outcome
 from genelin.eigen.subspace.ritz_basis import start_block
 from genelin.linalg.column_products import Block, Vector
 from genelin.operators import Shifted
-from genelin.problems import Pencil, refuse_other_problems
-from genelin.results import Callback, EigenSolution, Status
-from genelin.validation import generator
+from genelin.problems import Pencil
+from genelin.results import EigenSolution, Status
 
 __all__ = ["GenELinK"]
 
 
 @dataclass(frozen=True)
-class GenELinK(Iteration):
+class GenELinK(Iteration, Method):
     """W ← GS_B(B⁻¹AW), with B⁻¹ a warm-started black-box solve (Algorithm 2).
 
     Once per outer iteration every one of the k systems is reduced by the factor δ from the start
@@ -43,30 +42,19 @@ class GenELinK(Iteration):
     [6.0, -4.0]
     """
 
-    solves: ClassVar = Pencil
+    solves: ClassVar = (Pencil,)
 
-    def __call__(
-        self,
-        problem: Pencil,
-        k: int,
-        tol: float = 1e-8,
-        rng: np.random.Generator | int | None = 0,
-        callback: Callback | None = None,
-        checkpoint: Checkpointer = NO_CHECKPOINT,
-    ) -> EigenSolution:
-        """Solve `problem` for k pairs."""
-        refuse_other_problems(self, problem)
-        rng = generator(rng)
+    def solve(self, request: Request) -> EigenSolution:
+        """By orthogonal iteration."""
+        problem, k = request.problem, request.k
         meter = Meter(problem.data_size)
         pencil = meter.metered(problem)
-        start = self._start(pencil, self.columns(k, pencil.d), rng)
+        start = self._start(pencil, self.columns(k, pencil.d), request.rng)
         if pencil.which == "LM" or self.locally_optimal:
-            outcome = run(pencil, start, k, self, tol, meter, rng, callback, checkpoint=checkpoint)
+            outcome = run(pencil, start, self, request, meter)
             values = outcome.basis.theta
         else:
-            outcome, values = self._run_shifted(
-                pencil, start, tol, meter, callback, rng, checkpoint
-            )
+            outcome, values = self._run_shifted(pencil, start, request, meter)
         status = outcome.status
         if status is Status.CONVERGED and outcome.gap.none and not self.locally_optimal:
             status = Status.NO_GAP
@@ -86,20 +74,18 @@ class GenELinK(Iteration):
         return start_block(pencil, k, rng)
 
     def _run_shifted(
-        self,
-        pencil: Pencil,
-        start: Block,
-        tol: float,
-        meter: Meter,
-        callback: Callback | None,
-        rng: np.random.Generator,
-        checkpoint: Checkpointer,
+        self, pencil: Pencil, start: Block, request: Request, meter: Meter
     ) -> tuple[Outcome, Vector]:
         """LA and SA: ±A + σB has the same vectors, and what is wanted on top in magnitude."""
         sign = 1.0 if pencil.which == "LA" else -1.0
         far = replace(pencil, which="SA" if sign > 0 else "LA")
-        settings = Iteration(self.solver, locally_optimal=True, max_iter=50)
-        end = run(far, start_block(pencil, 1, rng), 1, settings, 1e-2, Meter(0.0), rng)
+        end = run(
+            far,
+            start_block(pencil, 1, request.rng),
+            Iteration(self.solver, locally_optimal=True, max_iter=50),
+            Request(far, 1, 1e-2, request.rng),
+            Meter(0.0),
+        )
         theta, residual = float(end.basis.theta[0]), float(end.residuals[0])
         margin = residual if np.isfinite(residual) else abs(theta)
         shift = max(0.0, margin - sign * theta)  # the far end lies above −shift
@@ -108,6 +94,6 @@ class GenELinK(Iteration):
         def shown(theta: Vector) -> Vector:
             return sign * (theta - shift)
 
-        k = start.shape[1]
-        outcome = run(shifted, start, k, self, tol, meter, rng, callback, shown, checkpoint)
+        request = replace(request, k=start.shape[1])
+        outcome = run(shifted, start, self, request, meter, shown)
         return outcome, shown(outcome.basis.theta)

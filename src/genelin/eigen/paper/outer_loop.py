@@ -10,8 +10,9 @@ import numpy as np
 
 from genelin.eigen.certify.residual_check import Gap, ResidualCheck
 from genelin.eigen.paper.row_subsampling import RowSubsampling
-from genelin.eigen.run.checkpointer import NO_CHECKPOINT, Checkpointer, State, restore
+from genelin.eigen.run.checkpointer import Checkpointer, State, restore
 from genelin.eigen.run.meter import Meter, guarded
+from genelin.eigen.run.method import Request
 from genelin.eigen.run.outcome import Outcome
 from genelin.eigen.subspace.ritz_basis import (
     RitzBasis,
@@ -24,7 +25,7 @@ from genelin.eigen.subspace.ritz_basis import (
 from genelin.linalg import column_dots, magnitudes, orthonormalise
 from genelin.linalg.column_products import Block, Vector
 from genelin.problems import Pencil
-from genelin.results import Callback, LinearSolution, Record, Status, Trace
+from genelin.results import LinearSolution, Record, Status, Trace
 from genelin.solvers import CG, LinearSolver, as_solver
 from genelin.validation import check_count, check_flag, check_number, settle
 
@@ -82,19 +83,17 @@ class Iteration:
 def run(
     pencil: Pencil,
     start: Block,
-    k: int,
     settings: Iteration,
-    tol: float,
+    request: Request,
     meter: Meter,
-    rng: np.random.Generator,
-    callback: Callback | None = None,
     shown: Callable[[Vector], Vector] = lambda theta: theta,
-    checkpoint: Checkpointer = NO_CHECKPOINT,
 ) -> Outcome:
     """Iterate from `start`, or from where an earlier run was, until its first k pairs are good.
 
     `pencil` is metered; `shown` undoes a shift of its eigenvalues.
     """
+    k, tol, rng = request.k, request.tol, request.rng
+    callback, checkpoint = request.callback, request.checkpoint
     solver, subsets = as_solver(settings.solver), RowSubsampling(pencil, settings.batch, rng)
     state = solver.init(pencil.B)
     check, monitor = ResidualCheck(pencil, solver, state), _Monitor(settings, tol)
@@ -307,6 +306,7 @@ def no_gap_at(pencil: Pencil, basis: RitzBasis, solver: Any) -> bool:
     settings = Iteration(solver=solver, locally_optimal=True, max_iter=30, reduction=1e-2)
     rng = np.random.default_rng(k)
     extra = start_block(pencil, settings.columns(k + 1, pencil.d) - k, rng)
-    wider = run(pencil, np.hstack([basis.W, extra]), k + 1, settings, 1e-6, Meter(0.0), rng)
+    request = Request(pencil, k + 1, 1e-6, rng)
+    wider = run(pencil, np.hstack([basis.W, extra]), settings, request, Meter(0.0))
     sizes = magnitudes(wider.basis.theta, pencil.which)
     return bool(sizes[k - 1] - sizes[k] <= 1e-6 * np.abs(sizes).max())

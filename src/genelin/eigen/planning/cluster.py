@@ -163,7 +163,6 @@ class _Described(Rows):
         self.stored, self._dtype = round(spec.stored), np.dtype(spec.dtype)
         self.entries_with: WeakKeyDictionary[Rows, float] = WeakKeyDictionary()
         self.central_moment: Block | None = None
-        self.cross_moment = None
 
     @property
     def dtype(self) -> np.dtype[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from genelin.eigen.methods.davidson import Davidson
 from genelin.eigen.methods.dense import Dense
@@ -119,9 +119,9 @@ class _Site:
             computing + wire,
             2.0 * bool(chosen) + (4.0 + steps) * OUTER_ITERATIONS * bool(rest),
             memory + (GROUP + 1) * moments,
-            f"{duration(computing)} of work and {duration(wire)} on the wire; about {OUTER_ITERATIONS} outer "
-            f"iterations of {steps} steps on {width} columns",
-            replace(self.problem, form=bool(chosen)),
+            f"{duration(computing)} of work and {duration(wire)} on the wire; "
+            f"about {OUTER_ITERATIONS} outer iterations of {steps} steps on {width} columns",
+            self.problem.replace(form=bool(chosen)),
             Davidson(),
             self.cluster.traffic(sent, sent + moments),
             basis_memory(d, width) + 2 * moments,

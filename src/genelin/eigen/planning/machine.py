@@ -14,10 +14,10 @@ from scipy.linalg import eigh
 
 from genelin.linalg import leading_pairs
 from genelin.linalg.sparse_cholesky import factored, predicted_fill
-from genelin.system.memory import available_memory
+from genelin.system.memory import total_memory
 from genelin.system.threads import blas_threads
 
-__all__ = ["DEFAULT_PROFILE", "Profile", "available_memory", "measured", "seconds_of"]
+__all__ = ["DEFAULT_PROFILE", "Machine", "Profile", "default_machine", "measured", "seconds_of"]
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,31 @@ class Profile:
 
 # Two cores of a server.
 DEFAULT_PROFILE = Profile(4e-11, 2e-10, 5e-11, 1.2e-9, 5e-10, 1e-8, 2e-10, 1e-7, 2, 2)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a plan depends on besides the problem: the same machine makes the same plan.
+
+    Attributes
+    ----------
+    profile : its speeds.
+    memory : bytes that a process may have, its data included.
+    """
+
+    profile: Profile
+    memory: float
+
+
+def default_machine() -> Machine:
+    """The machine for which methods are chosen: usual speeds, and all memory that there is.
+
+    Examples
+    --------
+    >>> default_machine() == default_machine()
+    True
+    """
+    return Machine(DEFAULT_PROFILE, total_memory())
 
 
 def measured() -> Profile:

@@ -12,7 +12,7 @@ from genelin.eigen.methods.davidson import Davidson
 from genelin.eigen.methods.dense import Dense, OrDense
 from genelin.eigen.methods.lanczos import Lanczos
 from genelin.eigen.methods.shift_invert import GUARDS, ShiftInvert, one_sided, sparse_core
-from genelin.eigen.planning.machine import Profile
+from genelin.eigen.planning.machine import Machine, Profile
 from genelin.eigen.planning.plan import Route
 from genelin.eigen.planning.two_view_costs import (
     OUTER_ITERATIONS,
@@ -48,8 +48,9 @@ MOST_FACTORED, FACTORED = 2.0**32, 40.0  # bytes for factors of a dense B, and f
 STORED = 40.0  # bytes for an entry of factors, while they are found
 
 
-def pencil_routes(problem: Pencil, k: int, profile: Profile, column: float) -> tuple[Route, ...]:
+def pencil_routes(problem: Pencil, k: int, machine: Machine, column: float) -> tuple[Route, ...]:
     """Routes to k pairs of a pencil, by seconds of products of A and B with a column."""
+    profile = machine.profile
     d, explicit = problem.d, is_explicit(problem)
     dense = _dense_pencil(problem, k, profile, 0.0 if explicit else column)
     root = _root(problem, profile)
@@ -65,9 +66,10 @@ def pencil_routes(problem: Pencil, k: int, profile: Profile, column: float) -> t
     crowd = _crowd(problem)
     others = [*_crowded(problem, k, profile, iterative, crowd), dense]
     if root is None:
-        return ranked(others)
+        return ranked(others, machine)
     steps = _steps_of_lanczos(problem, k, crowd, dear=easy is True)
-    return ranked([*others, _by_lanczos(problem, k, profile, root, column, others, steps)])
+    by_lanczos = _by_lanczos(problem, k, profile, root, column, others, steps)
+    return ranked([*others, by_lanczos], machine)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from genelin.eigen.methods.davidson import Davidson
 from genelin.eigen.methods.dense import Dense, OrDense
 from genelin.eigen.methods.diagonal_cca import is_diagonal
 from genelin.eigen.methods.lanczos import Lanczos
-from genelin.eigen.planning.machine import DEFAULT_PROFILE, Profile, measured, seconds_of
+from genelin.eigen.planning.machine import Machine, default_machine, measured, seconds_of
 from genelin.eigen.planning.pencil_costs import held_up, is_explicit, pencil_routes, per_column
 from genelin.eigen.planning.pilot_run import lanczos_pilot_run, pilot_run
 from genelin.eigen.planning.plan import Plan, Route
@@ -31,7 +31,7 @@ LONGEST = 300.0  # seconds of a route that is begun for a plan
 def planned(
     problem: Pencil | TwoView,
     k: int,
-    profile: Profile,
+    machine: Machine,
     steps: int | None = None,
     column: float | None = None,
 ) -> Plan:
@@ -40,11 +40,11 @@ def planned(
     Where they are known: `steps` of a solve, and seconds of products of A and B with a `column`.
     """
     if isinstance(problem, TwoView):
-        routes = view_routes(problem, k, profile, steps)
+        routes = view_routes(problem, k, machine, steps)
         x, y = (f"{rows.n} × {rows.d}" for rows in (problem.X, problem.Y))
         return Plan(f"{k} canonical pairs of X ({x}) and Y ({y})", routes)
-    column = per_column(problem, profile) if column is None else column
-    routes = pencil_routes(problem, k, profile, column)
+    column = per_column(problem, machine.profile) if column is None else column
+    routes = pencil_routes(problem, k, machine, column)
     return Plan(f"{k} eigenpairs ({problem.which}) of a pencil of size {problem.d}", routes)
 
 
@@ -55,8 +55,10 @@ def measured_plan(problem: Pencil | TwoView, k: int, tol: float) -> Plan:
     on two data sets in memory is begun, unless that would be long. What is longer or shorter than
     was foreseen is so for the same iteration on other operators, too.
     """
-    taken = best_route(problem, k)
-    plan = planned(problem, k, measured(), trial_steps(problem), _tried_column(problem, k))
+    machine = default_machine()
+    taken = best_route(problem, k, machine)
+    machine = replace(machine, profile=measured())
+    plan = planned(problem, k, machine, trial_steps(problem), _tried_column(problem, k))
     first, *others = sorted(plan.routes, key=lambda route: route.name != taken.name)
     told = _with_pilot_run(first, k, tol)
     ratio = told.seconds / first.seconds
@@ -92,14 +94,14 @@ def _with_pilot_run(route: Route, k: int, tol: float) -> Route:
     elif route.seconds > LONGEST or not (problem.X.in_memory and problem.Y.in_memory):
         return route
     else:
-        tried = pilot_run(method, replace(problem), k, tol)
+        tried = pilot_run(method, problem.replace(), k, tol)
     if tried is None:
         return route
     reason = f"{route.reason.split(';')[0]}; {tried.reason}"
     return replace(route, seconds=tried.seconds, passes=tried.passes, reason=reason)
 
 
-def best_route(problem: Pencil | TwoView, k: int) -> Route:
+def best_route(problem: Pencil | TwoView, k: int, machine: Machine | None = None) -> Route:
     """The cheapest route by stock figures; there is a trial only where it may save a long time.
 
     Examples
@@ -108,21 +110,22 @@ def best_route(problem: Pencil | TwoView, k: int) -> Route:
     >>> best_route(Pencil(np.eye(3)), k=1).method
     Dense()
     """
-    chosen = planned(problem, k, DEFAULT_PROFILE).chosen
-    if isinstance(problem, TwoView) and _worth_a_trial(problem, k, chosen):
+    machine = machine or default_machine()
+    chosen = planned(problem, k, machine).chosen
+    if isinstance(problem, TwoView) and _worth_a_trial(problem, k, machine, chosen):
         steps = trial_steps(problem)
-        return replace(planned(problem, k, DEFAULT_PROFILE, steps).chosen, trial=1.0 + (steps or 0))
+        return replace(planned(problem, k, machine, steps).chosen, trial=1.0 + (steps or 0))
     return chosen
 
 
-def _worth_a_trial(problem: TwoView, k: int, chosen: Route) -> bool:
+def _worth_a_trial(problem: TwoView, k: int, machine: Machine, chosen: Route) -> bool:
     """Whether solves of few steps would make another route than a dense one much cheaper."""
     if not isinstance(chosen.method, Dense) or not (problem.X.in_memory and problem.Y.in_memory):
         return False
-    easy = planned(problem, k, DEFAULT_PROFILE, 1).chosen
+    easy = planned(problem, k, machine, 1).chosen
     if easy.method == chosen.method:
         return False
-    through_rows = planned(replace(problem, form=False), k, DEFAULT_PROFILE).routes
+    through_rows = planned(problem.replace(form=False), k, machine).routes
     trial = (
         max(route.seconds for route in through_rows if route.method != chosen.method)
         / OUTER_ITERATIONS
@@ -137,7 +140,7 @@ def trial_steps(problem: Pencil | TwoView) -> int | None:
     """
     if isinstance(problem, Pencil) or max(problem.splits) <= SMALL or is_diagonal(problem):
         return None
-    pencil, cg = replace(problem, form=False).pencil, CG()
+    pencil, cg = problem.replace(form=False).pencil, CG()
     W = start_block(pencil, 2, np.random.default_rng(0))
     inverse = cg.approximate_inverse(cg.init(pencil.B))
     if inverse is None:

@@ -8,11 +8,11 @@ from genelin.eigen.methods.davidson import Davidson
 from genelin.eigen.methods.dense import Dense, OrDense, has_few
 from genelin.eigen.methods.diagonal_cca import WhitenedSVD, is_diagonal
 from genelin.eigen.methods.dual_cca import FewRows
-from genelin.eigen.planning.machine import Profile, available_memory
+from genelin.eigen.planning.machine import Machine, Profile
 from genelin.eigen.planning.plan import Route
 from genelin.operators import Rows
 from genelin.operators.row_gram import KEPT
-from genelin.problems import SMALL, TwoView, estimated_entries, worth_forming
+from genelin.problems import SMALL, Pencil, TwoView, estimated_entries, worth_forming
 from genelin.solvers import CG, IncompleteCholesky
 
 __all__ = [
@@ -35,7 +35,7 @@ INSTANT = 128  # columns up to which covariances are decomposed in no time
 OUTER_ITERATIONS = 20  # outer iterations that `Davidson` needs, as a rule
 STEPS = 20  # and steps of each of its solves where B is not known to be easy
 TRIED, LATER = 12, 1.5  # the same after a trial, and how many more steps later solves take
-SPARE = 0.8  # part of the free memory that a route may take
+SPARE = 0.8  # part of the memory that a route may take, beside the data
 GUESS = 2.0**0.5  # how far off a guess may be: of the outer iterations, of the steps of solves
 CAUTION = 2.6  # how much longer dense solutions may take to be worth it for sparse views
 UPDATED = 120.0  # bytes of memory that a step of a solve goes through for every number of a block
@@ -45,19 +45,26 @@ COUNTED = 1.4  # columns that are counted, for every one that is foreseen
 LANCZOS = 20  # products with a diagonal problem for every pair
 
 
-def ranked(routes: list[Route], guesses: int = 2) -> tuple[Route, ...]:
+def ranked(routes: list[Route], machine: Machine, guesses: int = 2) -> tuple[Route, ...]:
     """Those that fit in memory first, then by time; that of an iteration may well be longer."""
 
     def key(route: Route) -> tuple[bool, float]:
         certain = isinstance(route.method, Dense | FewRows)
-        return not _fits(route), route.seconds * (1.0 if certain else GUESS**guesses)
+        return not fits(route, machine), route.seconds * (1.0 if certain else GUESS**guesses)
 
     return tuple(sorted(routes, key=key))
 
 
-def _fits(route: Route) -> bool:
-    """Whether there is memory for it."""
-    return route.memory <= SPARE * available_memory()
+def fits(route: Route, machine: Machine) -> bool:
+    """Whether the machine has the memory for it, beside the data."""
+    return route.memory + _held(route.problem) <= SPARE * machine.memory
+
+
+def _held(problem: Pencil | TwoView) -> float:
+    """Bytes of the data that are in memory: numbers, and as many indices of half their size."""
+    if isinstance(problem, Pencil):
+        return 12.0 * problem.data_size
+    return 12.0 * sum(rows.stored for rows in (problem.X, problem.Y) if rows.in_memory)
 
 
 def basis_seconds(
@@ -100,14 +107,16 @@ def moment_of(x: Rows, y: Rows, profile: Profile) -> Moment:
     return Moment(entries, forming, thin * entries, 2 * CENTRED * thin * stored)
 
 
-def view_routes(problem: TwoView, k: int, profile: Profile, steps: int | None) -> tuple[Route, ...]:
+def view_routes(problem: TwoView, k: int, machine: Machine, steps: int | None) -> tuple[Route, ...]:
     """Routes to k canonical pairs; `steps` of a solve where they are known."""
+    profile = machine.profile
     if is_diagonal(problem):
-        return ranked([_diagonal_route(problem, k, profile), _dense_route(problem, k, profile)])
+        direct = [_diagonal_route(problem, k, profile), _dense_route(problem, k, profile)]
+        return ranked(direct, machine)
     dense = _dense_route(problem, k, profile)
     direct = [dense, *_few_rows_routes(problem, k, profile)]
     if max(problem.splits) <= SMALL:
-        return ranked(direct)
+        return ranked(direct, machine)
     moments = [moment_of(*pair, profile) for pair in moment_pairs(problem)]
     wanted = [worth_forming(*pair, problem.form) for pair in moment_pairs(problem)]
     alternatives = [wanted] if problem.form is not None else [wanted, [not any(wanted)] * 3]
@@ -115,9 +124,9 @@ def view_routes(problem: TwoView, k: int, profile: Profile, steps: int | None) -
     routes = [
         _davidson_route(problem, k, profile, solves, moments, formed) for formed in alternatives
     ]
-    if problem.form is None and _fits(dense):
+    if problem.form is None and fits(dense, machine):
         routes = [_limited(route, dense, _sweeps(solves) * Davidson.width(k)) for route in routes]
-    return ranked([*routes, *direct], guesses=2 if steps is None else 1)
+    return ranked([*routes, *direct], machine, guesses=2 if steps is None else 1)
 
 
 def _limited(route: Route, dense: Route, columns: float) -> Route:
@@ -233,7 +242,7 @@ def _davidson_route(
         f"outer iterations of {steps} steps"
     )
     plain = formed == [worth_forming(*pair, problem.form) for pair in moment_pairs(problem)]
-    solved = problem if plain else replace(problem, form=all(formed))
+    solved = problem if plain else problem.replace(form=all(formed))
     return Route(name, seconds, passes, memory, reason, solved, _davidson(problem, formed))
 
 

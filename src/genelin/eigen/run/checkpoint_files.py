@@ -31,26 +31,21 @@ OPEN = (Status.STOPPED, Status.MAX_ITERATIONS)  # endings after which a run can 
 
 
 class FileCheckpointer(Checkpointer):
-    """A checkpoint in the file of a checkpoint; as a context it writes what is new at the end.
+    """A checkpointer with a file; as a context it writes what is new at the end.
 
     Parameters
     ----------
     checkpoint : where, and how often.
-    fingerprint : what data and settings the run is about, as JSON; numbers {"numbers": …,
-        "within": …} are compared up to rounding.
     rng : the generator of the run.
-    resume : continue what is there. If it does not match the fingerprint, a ValueError says what
-        differs.
+    resume : continue what is there.
     """
 
     def __init__(
-        self,
-        checkpoint: Checkpoint,
-        fingerprint: Mapping[str, Any],
-        rng: np.random.Generator,
-        resume: bool = False,
+        self, checkpoint: Checkpoint, rng: np.random.Generator, resume: bool = False
     ) -> None:
-        self._checkpoint, self._fingerprint, self._rng = checkpoint, dict(fingerprint), rng
+        self._checkpoint, self._rng, self.path = checkpoint, rng, checkpoint.path
+        self._about: dict[str, Any] = {}  # data, settings and machine of this run
+        self._found: tuple[Any, dict[str, Any]] | None = None  # what an earlier run has left
         self._state: State | None = None
         self._random: Any = None
         self.solution: EigenSolution | CCASolution | None = None  # of a run that has ended
@@ -62,6 +57,32 @@ class FileCheckpointer(Checkpointer):
         elif checkpoint.exists:
             _warn_of_replacing(checkpoint)
         self._written, self._took = time.monotonic(), 0.0
+
+    @property
+    def machine(self) -> Any:
+        """What the plan of an earlier run depended on, None without one."""
+        return None if self._found is None else self._found[0].get("machine")
+
+    def compare(self, fingerprint: Mapping[str, Any], machine: Mapping[str, Any]) -> None:
+        """Take over what an earlier run has left, if it is about the same data and settings.
+
+        They are given as JSON; numbers {"numbers": …, "within": …} are compared up to rounding. A
+        ValueError says what differs.
+        """
+        self._about = {"fingerprint": dict(fingerprint), "machine": dict(machine)}
+        if self._found is None:
+            return
+        (header, arrays), self._found = self._found, None
+        with self.resuming():
+            different = _differences(header["fingerprint"], self._about["fingerprint"])
+        if different:
+            raise ValueError(
+                f"the checkpoint in {str(self._checkpoint.folder)!r} does not match: "
+                f"{'; '.join(different)}. Resume with the data and settings that it was made with, "
+                "or start anew with resume=False or in another folder"
+            )
+        with self.resuming():
+            self._adopt(header, arrays)
 
     @property
     def resumed(self) -> bool:  # type: ignore[override]
@@ -142,7 +163,7 @@ class FileCheckpointer(Checkpointer):
 
     def _wrote(self, header: dict[str, Any], arrays: dict[str, Any], what: str) -> bool:
         """Write, or warn that it could not be done: what was there before stays."""
-        header["fingerprint"], began = self._fingerprint, time.monotonic()
+        header, began = header | self._about, time.monotonic()
         try:
             save_archive(self._checkpoint.path, KIND, LAYOUT, header, arrays)
         except (OSError, MemoryError) as error:
@@ -172,17 +193,7 @@ class FileCheckpointer(Checkpointer):
                 stacklevel=2,
             )
             return
-        header, arrays = _loaded(checkpoint.path)
-        with self.resuming():
-            different = _differences(header["fingerprint"], self._fingerprint)
-        if different:
-            raise ValueError(
-                f"the checkpoint in {str(checkpoint.folder)!r} does not match: "
-                f"{'; '.join(different)}. Resume with the data and settings that it was made with, "
-                "or start anew with resume=False or in another folder"
-            )
-        with self.resuming():
-            self._adopt(header, arrays)
+        self._found = _loaded(checkpoint.path)
 
     def _adopt(self, header: Any, arrays: dict[str, Any]) -> None:
         kept = header["solution"] if "solution" in header else header["state"]

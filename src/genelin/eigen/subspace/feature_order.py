@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +46,7 @@ class FeatureOrder:
     def problem(self, problem: TwoView) -> TwoView:
         """The same problem with its columns in this order, through the rows of the data."""
         X, Y = _reordered(problem.X, self.x), _reordered(problem.Y, self.y)
-        return replace(problem, X=X, Y=Y, form=False)
+        return problem.replace(views=(X, Y), form=False)
 
     def into(self, Wx: Block, Wy: Block) -> tuple[Block, Block]:
         """Weights of the columns as they are, for those in this order."""

@@ -135,8 +135,8 @@ def ritz_basis(pencil: Pencil, W: Block, BW: Block) -> RitzBasis:
 def locally_optimal(pencil: Pencil, basis: RitzBasis, Z: Block) -> RitzBasis:
     """The best pairs of span[W, direction, Z], which separates λ from −λ; one product each for Z.
 
-    Z is the correction B⁻¹AW − WΘ, whose digits a difference of W̃ and W would lose; the direction is
-    where the last step went (Knyazev 2001). Old products are only ever combined with orthonormal
+    Z is the correction B⁻¹AW − WΘ, whose digits a difference of W̃ and W would lose; the direction
+    is where the last step went (Knyazev 2001). Old products are only ever combined with orthonormal
     coefficients (Hetmaniuk & Lehoucq 2006), so that their rounding does not grow.
     """
     k, S, largest = basis.W.shape[1], basis.products, float(np.abs(basis.theta).max())

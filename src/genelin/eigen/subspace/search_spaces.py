@@ -261,7 +261,7 @@ class SplitSpace:
         i, j = self._x.size, self._y.size
         x, y = self._x.add(Z[: self._cut]), self._y.add(Z[self._cut :])
         if x.shape[1] or y.shape[1]:
-            to_x, to_y = self._A.halves(x, y)
+            to_x, to_y = self._A.parts(x, y)
             put(self._to_x, slice(j, self._y.size), to_x)
             put(self._to_y, slice(i, self._x.size), to_y)
             self._H[: self._x.size, j : self._y.size] = tall_dot(self._x.Q, to_x)
