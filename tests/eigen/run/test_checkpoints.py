@@ -21,6 +21,7 @@ from genelin import (
     GenELinK,
     GeneralizedEigen,
     Status,
+    TwoView,
     solvers,
     top_k,
     top_k_cca,
