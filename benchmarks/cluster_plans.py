@@ -15,9 +15,9 @@ import numpy as np
 from scipy import sparse
 
 from genelin import ClusterSpec, Davidson, TwoView, top_k_cca
+from genelin.eigen.costs.machine import measured
+from genelin.eigen.methods.davidson import OUTER_ITERATIONS
 from genelin.eigen.planning.cluster_costs import planned_on
-from genelin.eigen.planning.machine import measured
-from genelin.eigen.planning.two_view_costs import OUTER_ITERATIONS
 
 LOOPBACK = 1e9  # bytes per second
 

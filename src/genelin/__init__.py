@@ -39,10 +39,10 @@ _HOMES = {
     "LoadingsDisplay": "genelin.estimators.displays",
     "NotPositiveDefiniteError": "genelin.errors",
     "Pencil": "genelin.problems",
-    "Plan": "genelin.eigen.planning.plan",
+    "Plan": "genelin.eigen.costs.plan",
     "RankDeficiencyWarning": "genelin.errors",
     "Record": "genelin.results",
-    "Route": "genelin.eigen.planning.plan",
+    "Route": "genelin.eigen.costs.plan",
     "ScoresDisplay": "genelin.estimators.displays",
     "ShiftInvert": "genelin.eigen.methods.shift_invert",
     "SolverError": "genelin.errors",
@@ -125,6 +125,7 @@ __all__ = [
 if TYPE_CHECKING:
     from genelin import baselines, datasets, io, measures, operators, solvers
     from genelin.eigen.api import plan_cca, plan_top_k, top_k, top_k_cca
+    from genelin.eigen.costs.plan import Plan, Route
     from genelin.eigen.methods.davidson import Davidson
     from genelin.eigen.methods.dense import Dense
     from genelin.eigen.methods.dual_cca import FewRows
@@ -135,7 +136,6 @@ if TYPE_CHECKING:
     from genelin.eigen.paper.genelin import GenELin
     from genelin.eigen.paper.genelink import GenELinK
     from genelin.eigen.planning.cluster import ClusterSpec, DataSpec
-    from genelin.eigen.planning.plan import Plan, Route
     from genelin.errors import (
         CheckpointWarning,
         ConvergenceWarning,

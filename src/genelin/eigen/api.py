@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from genelin.eigen.costs.machine import Machine, Profile, default_machine, measured
+from genelin.eigen.costs.plan import Plan
 from genelin.eigen.fingerprint import fingerprint, refuse_wrong_answer
+from genelin.eigen.methods.davidson import STEPS
 from genelin.eigen.planning.cluster import ClusterSpec, DataSpec, described
 from genelin.eigen.planning.cluster_costs import planned_on
-from genelin.eigen.planning.machine import Machine, Profile, default_machine, measured
-from genelin.eigen.planning.plan import Plan
 from genelin.eigen.planning.planner import best_route, measured_plan, planned, trial_steps
-from genelin.eigen.planning.two_view_costs import STEPS
 from genelin.eigen.rescaling import in_units
 from genelin.eigen.run.checkpoint_files import FileCheckpointer
 from genelin.eigen.run.method import Method, Request, as_method

@@ -3,7 +3,7 @@
 from genelin.problems.forming import SMALL, estimated_entries, worth_forming
 from genelin.problems.pencil import Pencil, check_pencil
 from genelin.problems.rank_deficiency import Deficiency
-from genelin.problems.views import TwoView, Views
+from genelin.problems.views import TwoView, Views, is_diagonal
 
 __all__ = [
     "SMALL",
@@ -13,5 +13,6 @@ __all__ = [
     "Views",
     "check_pencil",
     "estimated_entries",
+    "is_diagonal",
     "worth_forming",
 ]

@@ -31,7 +31,7 @@ from genelin.problems.rank_deficiency import Deficiency, deficiency_of, is_bare
 from genelin.system.cached import cached_property
 from genelin.validation import check_flag, check_number, settle, shown
 
-__all__ = ["TwoView", "Views"]
+__all__ = ["TwoView", "Views", "is_diagonal"]
 
 LEAST, MOST = 1e-200, 1e150  # of a ridge; one below is none, if data round by more
 SETTINGS = ("reg", "center", "scale", "shrinkage", "form")
@@ -359,6 +359,11 @@ class TwoView(Views):
     def S_xy(self) -> Cross:
         """The covariance between them."""
         return self.crosses[0, 1]
+
+
+def is_diagonal(problem: TwoView) -> bool:
+    """Whether both covariances are known to be diagonal: at most one nonzero in every row."""
+    return not problem.center and all(rows.single for rows in problem.views)
 
 
 def _names(m: int) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from genelin import __version__
-from genelin.eigen.planning.plan import Plan
+from genelin.eigen.costs.plan import Plan
 from genelin.estimators.displays import AGAINST
 from genelin.io import write_atomically
 from genelin.io.damaged_files import shortened

@@ -27,13 +27,14 @@ from genelin import (
 from genelin.eigen.certify.residual_check import Gap, ResidualCheck
 from genelin.eigen.methods.davidson import _Run
 from genelin.eigen.methods.dense import OrDense
-from genelin.eigen.methods.diagonal_cca import WhitenedSVD, is_diagonal
+from genelin.eigen.methods.diagonal_cca import WhitenedSVD
 from genelin.eigen.planning.planner import best_route
 from genelin.eigen.subspace import correction_equation
 from genelin.eigen.subspace.ritz_basis import Products, RitzBasis
 from genelin.errors import ConvergenceWarning, RankDeficiencyWarning
 from genelin.linalg import order, sin_theta
 from genelin.operators import Gram, as_rows
+from genelin.problems import is_diagonal
 from genelin.results import CCASolution, Record, Status
 
 RNG = np.random.default_rng

@@ -345,7 +345,7 @@ def test_the_default_for_a_B_with_a_factor(dense):
     B = chain(d).toarray() if dense else chain(d)
     solution = top_k(X.T @ X, B, k=4)
     root = "a Cholesky factor" if dense else "a sparse factor"
-    assert solution.route.startswith(f"Lanczos: the root of B is {root}")
+    assert solution.route.startswith(f"Lanczos: B is whitened by {root}")
     expected = linalg.eigh(
         X.T @ X, chain(d).toarray(), eigvals_only=True, subset_by_index=[d - 4, d - 1]
     )

@@ -10,9 +10,9 @@ from scipy import linalg, sparse
 from scipy.sparse.linalg import aslinearoperator
 
 from genelin import Davidson, Lanczos, Pencil, ShiftInvert, plan_top_k, top_k
-from genelin.eigen.planning.machine import default_machine
+from genelin.eigen.costs.machine import default_machine
+from genelin.eigen.costs.spectrum_probe import beyond_the_end, clustering
 from genelin.eigen.planning.planner import best_route
-from genelin.eigen.subspace.spectrum_probe import beyond_the_end, clustering
 from genelin.linalg import leading_pairs, order, sin_theta
 from genelin.linalg.sparse_cholesky import factored, predicted_fill
 
@@ -234,7 +234,7 @@ def test_factors_that_do_not_fit_in_memory_are_not_taken():
 def test_a_plan_tells_why():
     plan = plan_top_k(stiffness(), mass(), k=3, which="SA")
     assert plan.chosen.name == "shift and invert"
-    assert "crowd" in plan.chosen.reason
+    assert "clustered" in plan.chosen.reason
 
 
 # --- Factors -----------------------------------------------------------------------------------

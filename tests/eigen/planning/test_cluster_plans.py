@@ -11,12 +11,12 @@ import pytest
 from scipy import sparse
 
 from genelin import ClusterSpec, DataSpec, Davidson, TwoView, plan_cca, top_k_cca
+from genelin.eigen.costs.machine import DEFAULT_PROFILE
+from genelin.eigen.costs.plan import in_bytes
+from genelin.eigen.methods.davidson import OUTER_ITERATIONS
 from genelin.eigen.planning.cluster import described
 from genelin.eigen.planning.cluster_costs import planned_on
-from genelin.eigen.planning.machine import DEFAULT_PROFILE
-from genelin.eigen.planning.plan import in_bytes
 from genelin.eigen.planning.planner import best_route
-from genelin.eigen.planning.two_view_costs import OUTER_ITERATIONS
 from in_parts import InParts
 
 FEW = ClusterSpec(workers=8, cores=16, memory=64e9, bandwidth=1.25e9)

@@ -21,13 +21,12 @@ from genelin import (
     top_k_cca,
 )
 from genelin.datasets import mesh_pencil
+from genelin.eigen.costs.machine import DEFAULT_PROFILE, default_machine, measured
 from genelin.eigen.methods.dense import OrDense
 from genelin.eigen.methods.diagonal_cca import WhitenedSVD
 from genelin.eigen.planning import planner
-from genelin.eigen.planning.machine import DEFAULT_PROFILE, default_machine, measured
-from genelin.eigen.planning.pencil_costs import held_up
 from genelin.eigen.planning.pilot_run import lanczos_pilot_run
-from genelin.eigen.planning.planner import best_route, planned
+from genelin.eigen.planning.planner import best_route, held_up, planned
 from genelin.system.memory import available_memory, total_memory
 
 USUAL = default_machine()
@@ -161,11 +160,11 @@ def test_lanczos_that_hands_over_is_foreseen_by_what_it_saw_if_anything():
 
 def test_a_look_at_the_spectrum_tells_where_davidson_is_held_up():
     A, B = mesh_pencil(100)
-    assert held_up(Pencil(A, B), 10) > 2
+    assert held_up(Pencil(A, B), 10, USUAL) > 2
     apart = sparse.diags_array(1.0 / np.arange(1.0, 10_001.0)).tocsr()
-    assert held_up(Pencil(apart, B), 10) == 1
-    assert held_up(Pencil(A, aslinearoperator(B)), 10) == 1  # nothing to look at
-    assert held_up(Pencil(A), 10) == 1
+    assert held_up(Pencil(apart, B), 10, USUAL) == 1
+    assert held_up(Pencil(A, aslinearoperator(B)), 10, USUAL) == 1  # nothing to look at
+    assert held_up(Pencil(A), 10, USUAL) == 1
 
 
 def test_a_tighter_tolerance_is_foreseen_to_take_longer():

@@ -11,6 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genelin.eigen.certify.residual_check import CLEAR, Gap, ResidualCheck, distance_behind
+from genelin.eigen.costs.facts import Facts
+from genelin.eigen.costs.formulas import moment_pairs
+from genelin.eigen.costs.machine import Profile
+from genelin.eigen.costs.plan import Route
+from genelin.eigen.methods.dense import CAUTION, Dense, OrDense
 from genelin.eigen.methods.initial_guess import (
     beside,
     frequent_features_guess,
@@ -30,14 +35,30 @@ from genelin.eigen.subspace.search_spaces import SearchSpace, Space, SplitSpace
 from genelin.errors import too_many_pairs
 from genelin.linalg import column_dots, magnitudes
 from genelin.linalg.column_products import Block, Vector
-from genelin.problems import Pencil, TwoView
+from genelin.problems import Pencil, TwoView, is_diagonal, worth_forming
 from genelin.results import CCASolution, EigenSolution, Record, Status, Trace
-from genelin.solvers import CG, as_solver
+from genelin.solvers import CG, IncompleteCholesky, as_solver
 from genelin.system.buffer_pool import buffer_pool
 from genelin.system.threads import one_blas_thread
 from genelin.validation import check_count, check_number, settle
 
-__all__ = ["Davidson"]
+__all__ = [
+    "OUTER_ITERATIONS",
+    "STEPS",
+    "Davidson",
+    "basis_memory",
+    "basis_seconds",
+    "iteration_seconds",
+]
+
+# What is predicted of a run, by benchmarks/plans.py.
+OUTER_ITERATIONS = 20  # as a rule
+STEPS = 20  # of each of its solves where B is not known to be easy
+TRIED, LATER = 12, 1.5  # outer iterations after a trial, and how many more steps later solves take
+EASY = 6  # steps of a solve with a B that is well conditioned, and half of those where it is not
+CLUSTERED = 20.0  # how much longer it takes at an end where values are clustered, at least
+UPDATED = 120.0  # bytes that a step of a solve goes through for every number of a block
+COUNTED = 1.4  # columns that are counted, for every one that is predicted
 
 NEAR = 0.3  # relative residual below which corrections aim at the pair and not at B⁻¹A
 WINDOW = 8  # outer iterations in which the residual should halve
@@ -106,6 +127,40 @@ class Davidson(Method):
         if self.blocks <= self.keep:
             raise ValueError(f"blocks={self.blocks} must be more than keep={self.keep}")
 
+    def handles(self, problem: Pencil | TwoView, k: int) -> bool:
+        """All problems but views with diagonal covariances."""
+        return not (isinstance(problem, TwoView) and is_diagonal(problem))
+
+    def estimate(self, facts: Facts) -> list[Route]:
+        """Outer iterations, their solves, and work on the basis."""
+        if not isinstance(facts.problem, TwoView):
+            return [_pencil_route(facts)]
+        problem = facts.problem
+        wanted = [worth_forming(*pair, problem.form) for pair in moment_pairs(problem)]
+        choices = [wanted] if problem.form is not None else [wanted, [not any(wanted)] * 3]
+        return [_views_route(facts, formed) for formed in choices]
+
+    def followed(self, route: Route, others: list[Route], facts: Facts) -> Route:
+        """Where a dense solution fits, it takes over once the iteration has taken as long."""
+        problem, dense = (
+            facts.problem,
+            [other for other in others if isinstance(other.method, Dense)],
+        )
+        if not dense:
+            return route
+        if not isinstance(problem, TwoView):
+            return _pencil_or_dense(route, dense[0], facts) if facts.multiplied_out else route
+        if problem.form is not None or not dense[0].fits(facts):
+            return route
+        longer = max(dense[0].seconds / route.seconds, CAUTION if problem.is_sparse else 1.0)
+        most = round(COUNTED * _sweeps(facts) * self.width(facts.k) * longer)
+        return replace(
+            route,
+            method=OrDense(replace(route.method, max_applications=most)),
+            memory=max(route.memory, dense[0].memory),
+            reason=f"{route.reason}, dense after {most} columns",
+        )
+
     def solve(self, request: Request) -> EigenSolution | CCASolution:
         """By one search space, or by one for each view."""
         problem = request.problem
@@ -170,6 +225,101 @@ class Davidson(Method):
     def width(k: int) -> int:
         """Columns of a block: k wanted pairs and a few that guard the gap."""
         return k + max(3, k // 5)
+
+
+# --- What it costs -----------------------------------------------------------------------------
+
+
+def _views_route(facts: Facts, formed: list[bool]) -> Route:
+    """With some of S_x, S_y and S_xy formed."""
+    problem, width = facts.problem, Davidson.width(facts.k)
+    outer, steps = _solves(facts)
+    chosen = [moment for moment, kept in zip(facts.moments, formed, strict=True) if kept]
+    rest = [moment for moment in facts.moments if moment not in chosen]
+    streamed = facts.moments[:2] if len(rest) == 3 else rest  # all three take one sweep
+    sweeps, d = _sweeps(facts), sum(problem.splits)
+    seconds = basis_seconds(d, width, steps, facts.profile, outer)
+    seconds += sum(moment.forming for moment in chosen)
+    seconds += sweeps * width * sum(moment.formed for moment in chosen)
+    seconds += sweeps * width * sum(moment.streamed for moment in streamed)
+    memory = basis_memory(d, width) + 24 * sum(moment.entries for moment in chosen)
+    passes = 2.0 * bool(chosen) + sweeps * bool(rest)
+    most = max(moment.entries for moment in chosen or facts.moments)
+    reason = (
+        f"{most:.1g} entries in a covariance, {problem.data_size:.1g} in the data; about {outer} "
+        f"outer iterations of {steps} steps"
+    )
+    plain = formed == [worth_forming(*pair, problem.form) for pair in moment_pairs(problem)]
+    solved = problem if plain else problem.replace(form=all(formed))
+    name = "covariances formed" if chosen else "data as operator"
+    sparse_entries = formed[0] and formed[1] and problem.is_sparse
+    solver = CG(preconditioner=IncompleteCholesky()) if sparse_entries else CG()
+    return Route(name, seconds, passes, memory, reason, solved, Davidson(solver=solver))
+
+
+def _solves(facts: Facts) -> tuple[int, int]:
+    """Outer iterations, and steps of the solves in them."""
+    if facts.steps is None:
+        return OUTER_ITERATIONS, STEPS
+    return TRIED, round(LATER * facts.steps)
+
+
+def _sweeps(facts: Facts) -> float:
+    """Sweeps over the data of all iterations; expansions in double precision count twice."""
+    outer, steps = _solves(facts)
+    return outer * (4.0 + steps)
+
+
+def _pencil_route(facts: Facts) -> Route:
+    problem, easy, width = facts.problem, facts.easy_B, Davidson.width(facts.k)
+    seconds, steps = iteration_seconds(facts), _pencil_steps(easy)
+    reason = f"about {OUTER_ITERATIONS} outer iterations of {steps} steps on {width} columns"
+    passes = OUTER_ITERATIONS * (1.0 + steps)
+    if facts.clustering is not None:
+        seconds, passes = CLUSTERED * seconds, CLUSTERED * passes
+        reason = f"{reason}, and many more where values are clustered"
+    memory = basis_memory(problem.d, width)
+    return Route("Davidson", seconds, passes, memory, reason, problem, Davidson())
+
+
+def _pencil_steps(easy: bool | None) -> int:
+    return STEPS if easy is None else EASY if easy else 2 * EASY
+
+
+def iteration_seconds(facts: Facts) -> float:
+    """Seconds of all iterations on a pencil whose values are not clustered."""
+    width, steps = Davidson.width(facts.k), _pencil_steps(facts.easy_B)
+    seconds = OUTER_ITERATIONS * (1 + steps) * width * facts.column_seconds
+    return seconds + basis_seconds(facts.problem.d, width, steps, facts.profile)
+
+
+def _pencil_or_dense(route: Route, dense: Route, facts: Facts) -> Route:
+    """Operators of which only products are known, not many: multiplied out in the end."""
+    columns = 2 * facts.problem.d
+    return replace(
+        route,
+        reason=f"{route.reason}; multiplied out after {columns} columns",
+        method=OrDense(Davidson(max_applications=columns)),
+        seconds=min(route.seconds, 2 * dense.seconds),
+        memory=max(route.memory, dense.memory),
+    )
+
+
+def basis_seconds(
+    d: float, width: int, steps: int, profile: Profile, outer: int = OUTER_ITERATIONS
+) -> float:
+    """Products with the basis in all outer iterations, and updates of blocks in all steps."""
+    products = outer * 8 * d * width * (width * Davidson.blocks / 2) * profile.multiply
+    updates = outer * steps * UPDATED * d * width * profile.touch
+    return products + updates + basis_memory(d, width) * profile.touch
+
+
+def basis_memory(d: float, width: int) -> float:
+    """Three blocks of the size of the basis, and a few of the size of one expansion."""
+    return 8.0 * d * width * (3 * Davidson.blocks + 8)
+
+
+# --- One run -----------------------------------------------------------------------------------
 
 
 class _Run:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import lapack, svd
 
+from genelin.eigen.costs.facts import Facts
+from genelin.eigen.costs.formulas import decomposing, forming, has_few
+from genelin.eigen.costs.plan import Route
 from genelin.eigen.run.canonical_pairs import canonical_solution, fix_signs
 from genelin.eigen.run.meter import Meter
 from genelin.eigen.run.method import Method, Request
@@ -39,9 +42,13 @@ from genelin.problems import Pencil, TwoView
 from genelin.results import CCASolution, EigenSolution, Status, Trace
 from genelin.system.threads import blas_for
 
+# What a dense solution counts for beside sparse views, on which iterations are often shorter than
+# predicted; with hardly more dense rows than columns, most correlations are close to one, and they
+# are not.
+CAUTION = 2.6
 UNITS = 4  # of rounding in a sum, relative to the sum of the magnitudes of its terms
 
-__all__ = ["Dense", "OrDense", "decomposed", "has_few", "sine_bound", "status_of", "top_singular"]
+__all__ = ["CAUTION", "Dense", "OrDense", "decomposed", "sine_bound", "status_of", "top_singular"]
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,13 @@ class Dense(Method):
     >>> top_k(np.diag([1.0, -3.0, 2.0]), k=1, method=Dense()).values.tolist()
     [-3.0]
     """
+
+    certain: ClassVar = True
+
+    def estimate(self, facts: Facts) -> list[Route]:
+        """A product, a decomposition."""
+        views = isinstance(facts.problem, TwoView)
+        return [_views_route(facts) if views else _pencil_route(facts)]
 
     def solve(self, request: Request) -> EigenSolution | CCASolution:
         """By a decomposition: nothing is random, and there is nothing to call back."""
@@ -105,6 +119,29 @@ class OrDense(Method):
             return limited
         dense = Dense().solve(request)
         return replace(dense, cost=limited.cost + dense.cost, trace=limited.trace)
+
+
+def _pencil_route(facts: Facts) -> Route:
+    problem, profile, d = facts.problem, facts.profile, float(facts.problem.d)
+    reason = "a factorisation of B, and a reduction to tridiagonal form"
+    column = 0.0 if facts.is_explicit else facts.column_seconds
+    seconds = (profile.reduce + profile.multiply) * d**3 + d * column
+    if 4 * facts.k > problem.d:
+        seconds, reason = seconds + profile.decompose * d**3, f"{reason} with all their vectors"
+    if not facts.is_explicit:
+        reason = f"A and B multiplied out, then {reason}"
+    passes = 1.0 if facts.is_explicit else d
+    return Route("dense", seconds, passes, 40 * d**2, reason, problem, Dense())
+
+
+def _views_route(facts: Facts) -> Route:
+    problem, profile = facts.problem, facts.profile
+    dx, dy = (float(d) for d in problem.splits)
+    seconds = forming(problem, profile) + decomposing(dx, dy, facts.k, profile)
+    seconds *= CAUTION if problem.is_sparse else 1.0
+    reason = "covariances in one pass, their factors, and one decomposition"
+    memory = 24 * (dx**2 + dy**2 + dx * dy)
+    return Route("dense", seconds, 1.0, memory, reason, problem, Dense())
 
 
 def _dense_pencil(problem: Pencil, k: int, tol: float) -> EigenSolution:
@@ -204,17 +241,6 @@ def decomposed(
     return canonical_solution(
         problem, (top, Phi, Psi), residuals, bound, status, meter, gap_certified=gap > 0
     )
-
-
-def has_few(k: int, d: float) -> bool:
-    """Whether k + 1 of d pairs are so few that they are found without the others.
-
-    Examples
-    --------
-    >>> has_few(10, 1000), has_few(10, 80)
-    (True, False)
-    """
-    return 8 * (k + 1) <= d
 
 
 def top_singular(M: Block, k: int, counter: Counter) -> tuple[Block, Vector, Block]:

@@ -8,6 +8,8 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, svds
 
+from genelin.eigen.costs.facts import Facts
+from genelin.eigen.costs.plan import Route
 from genelin.eigen.methods.davidson import Davidson
 from genelin.eigen.methods.dense import sine_bound, status_of
 from genelin.eigen.run.canonical_pairs import canonical_solution
@@ -16,11 +18,13 @@ from genelin.eigen.run.method import Method, Request
 from genelin.linalg import column_norms
 from genelin.linalg.column_products import Vector
 from genelin.operators import Counter
-from genelin.problems import Pencil, TwoView
+from genelin.problems import Pencil, TwoView, is_diagonal
 from genelin.results import CCASolution
 from genelin.system.threads import one_blas_thread
 
-__all__ = ["WhitenedSVD", "is_diagonal"]
+__all__ = ["WhitenedSVD"]
+
+PRODUCTS = 20  # of Lanczos, for every pair (benchmarks/plans.py)
 
 
 @dataclass(frozen=True)
@@ -42,10 +46,21 @@ class WhitenedSVD(Method):
     """
 
     solves: ClassVar = (TwoView,)
+    certain: ClassVar = True
 
     def handles(self, problem: Pencil | TwoView, k: int) -> bool:
         """Whether both covariances are diagonal."""
         return isinstance(problem, TwoView) and is_diagonal(problem)
+
+    def estimate(self, facts: Facts) -> list[Route]:
+        """The cross-covariance, and its products."""
+        problem, k, profile = facts.problem, facts.k, facts.profile
+        entries, columns = float(min(rows.stored for rows in problem.views)), PRODUCTS * (k + 1)
+        seconds = (profile.form + 2 * columns * 4 * profile.entry) * entries
+        seconds += 4 * columns * (2 * k + 1) * sum(problem.splits) * profile.multiply
+        memory = 16 * entries + 8.0 * sum(problem.splits) * (4 * k + 20)
+        reason = "covariances are diagonal: Lanczos on the whitened cross-covariance"
+        return [Route("diagonal", seconds, 1.0, memory, reason, problem, self)]
 
     def solve(self, request: Request) -> CCASolution:
         """By Lanczos bidiagonalisation; there is nothing to call back."""
@@ -76,11 +91,6 @@ class WhitenedSVD(Method):
         status = status_of(residuals, gap, tol, float(top[0]))
         pairs = (top, x_root[:, None] * U, y_root[:, None] * V)
         return canonical_solution(problem, pairs, residuals, bound, status, meter)
-
-
-def is_diagonal(problem: TwoView) -> bool:
-    """Whether both covariances are known to be diagonal."""
-    return not problem.center and problem.X.single and problem.Y.single
 
 
 def _counted(M: Any, counter: Counter, basis: int) -> LinearOperator:

@@ -8,6 +8,9 @@ from typing import ClassVar, NamedTuple, cast
 
 import numpy as np
 
+from genelin.eigen.costs.facts import Facts
+from genelin.eigen.costs.formulas import singular_seconds
+from genelin.eigen.costs.plan import Route
 from genelin.eigen.methods.davidson import Davidson
 from genelin.eigen.methods.dense import Dense, decomposed, top_singular
 from genelin.eigen.run.checkpointer import NO_CHECKPOINT
@@ -17,12 +20,15 @@ from genelin.eigen.subspace.whitening import whitened_by
 from genelin.linalg import column_norms
 from genelin.linalg.column_products import EPS, Block, Vector
 from genelin.operators import Gram
-from genelin.operators.row_gram import RowSpace
-from genelin.problems import SMALL, TwoView
+from genelin.operators.row_gram import KEPT, RowSpace
+from genelin.problems import SMALL, Pencil, TwoView
 from genelin.results import CCASolution
 from genelin.system.threads import blas_for
 
 __all__ = ["FewRows"]
+
+MANY_COLUMNS = 1.5  # columns to a row from which on rows are decomposed (benchmarks/plans.py)
+INSTANT = 128  # columns up to which covariances are decomposed in no time
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,30 @@ class FewRows(Method):
     """
 
     solves: ClassVar = (TwoView,)
+    certain: ClassVar = True
+
+    def handles(self, problem: Pencil | TwoView, k: int) -> bool:
+        """Where rows are in memory, fewer than columns and not much fewer than k."""
+        if not isinstance(problem, TwoView) or problem.form is not None or not problem.in_memory:
+            return False
+        n = problem.X.n
+        return max(problem.splits) >= max(MANY_COLUMNS * n, INSTANT) and 4 * k <= n
+
+    def estimate(self, facts: Facts) -> list[Route]:
+        """Products between rows, and their decomposition."""
+        problem, profile, n = facts.problem, facts.profile, float(facts.problem.X.n)
+        sizes, seconds = [min(float(d), n) for d in problem.splits], 0.0
+        for rows, size in zip(problem.views, sizes, strict=True):
+            product = profile.entry if rows.is_sparse else profile.multiply
+            seconds += 2 * product * rows.stored * size + profile.decompose * size**3
+        seconds += profile.multiply * n * sizes[0] * sizes[1]
+        seconds += singular_seconds(min(sizes), facts.k, profile)
+        dense = (rows.stored for rows in problem.views if not rows.is_sparse)
+        copies = sum(stored for stored in dense if stored <= KEPT)
+        memory = 8 * (4 * n * sum(sizes) + 2 * sizes[0] * sizes[1] + copies)
+        memory += 32.0 * facts.k * sum(problem.splits)
+        reason = f"products between {problem.X.n} rows instead of columns, and their decomposition"
+        return [Route("few rows", seconds, 3.0, memory, reason, problem, self)]
 
     def solve(self, request: Request) -> CCASolution:
         """By products between rows; there is nothing to call back."""

@@ -8,6 +8,10 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from genelin.eigen.certify.residual_check import CLEAR, Gap, ResidualCheck, distance_behind
+from genelin.eigen.costs.facts import Facts, WhiteningCost
+from genelin.eigen.costs.formulas import SKINNY
+from genelin.eigen.costs.plan import Route
+from genelin.eigen.costs.spectrum_probe import digits_seen
 from genelin.eigen.methods.davidson import Davidson, largest
 from genelin.eigen.run.canonical_pairs import fix_signs
 from genelin.eigen.run.checkpointer import State, restore
@@ -33,7 +37,7 @@ from genelin.system.buffer_pool import buffer_pool
 from genelin.system.threads import one_blas_thread
 from genelin.validation import check_count, check_method, settle
 
-__all__ = ["Lanczos"]
+__all__ = ["Lanczos", "predicted_steps"]
 
 SAFE = 0.5  # of the tolerance, for what is estimated
 OVERLAP = 0.03  # of the tolerance: what blocks of the space may have in common
@@ -42,6 +46,14 @@ SOON = 0.25  # of the steps that there may be, after which the end is foreseen
 COUNTED = 768  # size up to which eigenvalues beyond the gap are counted
 SHORT = 2**15  # rows of blocks up to which Ritz pairs take longer than a step
 KEPT = ("steps", "marks")
+
+# Steps that are predicted, by benchmarks/plans.py.
+BLOCKS = 60  # for one pair, as a rule
+STEEP, WIDER = 8.0, 20  # by the measure of `clustering`, and pairs that take twice as many
+SEEN, PLENTY = 480, 4.0  # for every digit less that a probe sees, and digits below which more
+AGAIN = 3  # times as many as predicted that are granted
+SHORTEST = 60  # that may be taken at least
+THROUGH = 1.5  # times that a column goes through the space, about
 
 
 @dataclass(frozen=True)
@@ -92,6 +104,35 @@ class Lanczos(Method):
                 f"further={self.further!r} must be a method for pencils, such as Davidson()"
             )
 
+    def estimate(self, facts: Facts) -> list[Route]:
+        """Steps on a few columns, where a whitening transform of B is cheap."""
+        white, d = facts.whitening, float(facts.problem.d)
+        if white is None:
+            return []
+        steps, memory = predicted_steps(facts), 8.0 * d * (self.most(facts.k) + 5 * self.columns)
+        seconds = white.setup + steps * self._step_seconds(facts, white)
+        reason = f"B is whitened by {white.name}: about {steps} steps on {self.columns} columns"
+        memory += white.memory
+        return [Route("Lanczos", seconds, float(steps), memory, reason, facts.problem, self)]
+
+    def followed(self, route: Route, others: list[Route], facts: Facts) -> Route:
+        """As many steps as take about as long as the next best route, which then takes over."""
+        white, steps = facts.whitening, int(route.passes)
+        assert white is not None  # or there was no route
+        further = min(others, key=lambda other: other.seconds)
+        spent = further.seconds / white.caution - white.setup
+        most = max(int(spent / self._step_seconds(facts, white)), SHORTEST)
+        granted = max(self.steps(facts.k), AGAIN * steps)
+        most = max(min(most, granted), 3 * steps // 2)
+        return replace(route, method=Lanczos(max_steps=most, further=further.method))
+
+    def _step_seconds(self, facts: Facts, white: WhiteningCost) -> float:
+        """Of one step: a product, the whitening, and work on the space."""
+        known = facts.problem.A.entries() is not None
+        product = facts.product_seconds(facts.problem.A) if known else facts.column_seconds
+        work = THROUGH * SKINNY * facts.profile.multiply * facts.problem.d * self.most(facts.k)
+        return float(self.columns * (product + white.column + work))
+
     def solve(self, request: Request) -> EigenSolution:
         """By Lanczos, or by the method that takes over."""
         problem, k, meter = request.problem, request.k, Meter(request.problem.data_size)
@@ -122,6 +163,21 @@ class Lanczos(Method):
     def _fits(self, k: int, d: int) -> bool:
         """Whether there is room for a few blocks beyond what is kept, in a problem of size d."""
         return self.kept(k) + 4 * self.columns <= self.most(k) <= d // 2
+
+
+def predicted_steps(facts: Facts) -> int:
+    """Steps that `Lanczos` needs.
+
+    Where they are expensive, and B is so well conditioned that its diagonal can stand for it, the
+    spectrum is looked at first.
+    """
+    k, A = facts.k, facts.matrices[0]
+    if facts.clustering is not None:
+        return max(BLOCKS + 2 * k, round(STEEP * (1 + k / WIDER) * facts.clustering))
+    if facts.easy_B is not True or A is None:
+        return BLOCKS + 2 * k
+    digits = max(digits_seen(A, facts.matrices[1], k, facts.problem.which), 1.0)
+    return round(SEEN / digits * max(1.0, PLENTY / digits))
 
 
 class _Run:

@@ -7,26 +7,32 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
-from scipy import sparse
 
-from genelin.eigen.methods.davidson import Davidson
+from genelin.eigen.costs.facts import STORED, Facts, one_sided, sparse_core
+from genelin.eigen.costs.plan import Route
+from genelin.eigen.costs.spectrum_probe import beyond_the_end
+from genelin.eigen.methods.davidson import (
+    OUTER_ITERATIONS,
+    Davidson,
+    basis_memory,
+    iteration_seconds,
+)
 from genelin.eigen.run.meter import Meter
 from genelin.eigen.run.method import Method, Request
 from genelin.eigen.subspace.krylov_space import KrylovSpace
 from genelin.eigen.subspace.multiplicity import Round, complete_multiplicities, converged, kept_of
 from genelin.eigen.subspace.ritz_basis import start_block
 from genelin.eigen.subspace.search_spaces import Basis
-from genelin.eigen.subspace.spectrum_probe import beyond_the_end
 from genelin.linalg import SparseFactor, sparse_factor
 from genelin.linalg.column_products import Block, Vector
-from genelin.operators import Operator
-from genelin.problems import Pencil
+from genelin.linalg.sparse_cholesky import predicted_fill
+from genelin.problems import Pencil, TwoView
 from genelin.results import EigenSolution, Status
 from genelin.system.buffer_pool import buffer_pool
 from genelin.system.threads import one_blas_thread
 from genelin.validation import check_number, settle
 
-__all__ = ["GUARDS", "ShiftInvert", "one_sided", "sparse_core"]
+__all__ = ["ShiftInvert"]
 
 GUARDS = 2  # pairs behind the k-th that are asked for, to see the gap
 PROBES, DEPTH = 4, 3  # random columns that look for what was missed, and steps that they take
@@ -36,6 +42,8 @@ NEAR = 0.03  # of the accuracy: what blocks may have in common
 FINER, FINEST = 0.1, 1e-14  # accuracy of 1/(λ − σ) against that of λ, and what is tried at last
 Step = Callable[[Block], Block]
 CHECKS = 2  # iterations of `Davidson` on what was found
+SOLVES = 7  # columns that are solved for with factors, for every pair (benchmarks/plans.py)
+CHECKING = 3.0  # outer iterations whose time it takes to check what was found
 
 
 @dataclass(frozen=True)
@@ -68,6 +76,29 @@ class ShiftInvert(Method):
 
     def __post_init__(self) -> None:
         settle(self, check_number, "shift", optional=True, otherwise=", or None")
+
+    def handles(self, problem: Pencil | TwoView, k: int) -> bool:
+        """Where A and B are sparse matrices, at one end of the spectrum."""
+        if not isinstance(problem, Pencil) or problem.which == "LM":
+            return False
+        return all(sparse_core(part) is not None for part in problem.operators)
+
+    def estimate(self, facts: Facts) -> list[Route]:
+        """Where values are clustered: a factorisation, and solves with it."""
+        if facts.clustering is None:
+            return []
+        A, B = one_sided(facts.problem)
+        fill, count = predicted_fill(abs(A) + abs(B)), facts.k + GUARDS
+        entry = facts.profile.factor
+        seconds = fill.factoring(entry) + SOLVES * count * fill.solving(entry)
+        seconds += CHECKING * iteration_seconds(facts) / OUTER_ITERATIONS
+        reason = (
+            f"values are clustered at this end: factors of about {fill.entries:.1g} entries "
+            "separate them"
+        )
+        memory = STORED * fill.entries + basis_memory(facts.problem.d, Davidson.width(facts.k))
+        passes = float(SOLVES * count)
+        return [Route("shift and invert", seconds, passes, memory, reason, facts.problem, self)]
 
     def solve(self, request: Request) -> EigenSolution:
         """By factors; the callback sees what `Davidson` makes of the pairs."""
@@ -182,26 +213,3 @@ def _probed(pencil: Pencil, W: Block, step: Step, rng: Any) -> Block:
     for _ in range(DEPTH):
         Z = step(basis.add(Z))
     return basis.Q
-
-
-def one_sided(problem: Pencil) -> tuple[Any, Any]:
-    """A and B whose smallest values are wanted, as sparse matrices."""
-    A, B = (sparse_core(operator) for operator in problem.operators)
-    if A is None or B is None:
-        raise ValueError(
-            "ShiftInvert needs A and B as sparse matrices: use method=None or Davidson()"
-        )
-    if problem.which == "LM":
-        raise ValueError(
-            'ShiftInvert finds one end of the spectrum: ask for which="SA" or "LA", or use '
-            "method=None"
-        )
-    return (A if problem.which == "SA" else -A), B
-
-
-def sparse_core(operator: Operator) -> Any:
-    """The entries of an operator if they are those of a sparse matrix and nothing else."""
-    entries = operator.entries()
-    if entries is None or entries.minus is not None or not sparse.issparse(entries.core):
-        return None
-    return entries.core

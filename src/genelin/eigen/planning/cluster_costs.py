@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from genelin.eigen.methods.davidson import Davidson
+from genelin.eigen.costs.formulas import Moment, decomposing, forming, moment_of, moment_pairs
+from genelin.eigen.costs.machine import Profile
+from genelin.eigen.costs.plan import Plan, Route, duration
+from genelin.eigen.methods.davidson import OUTER_ITERATIONS, Davidson, basis_memory, basis_seconds
 from genelin.eigen.methods.dense import Dense
 from genelin.eigen.planning.cluster import GROUP, ClusterSpec, DataSpec
-from genelin.eigen.planning.machine import Profile
-from genelin.eigen.planning.plan import Plan, Route, duration
-from genelin.eigen.planning.two_view_costs import (
-    OUTER_ITERATIONS,
-    Moment,
-    basis_memory,
-    basis_seconds,
-    decomposing,
-    forming,
-    moment_of,
-    moment_pairs,
-)
 from genelin.problems import SMALL, TwoView, worth_forming
 
 __all__ = ["planned_on"]
@@ -36,7 +27,7 @@ def planned_on(
     Examples
     --------
     >>> from genelin.eigen.planning.cluster import described
-    >>> from genelin.eigen.planning.machine import DEFAULT_PROFILE
+    >>> from genelin.eigen.costs.machine import DEFAULT_PROFILE
     >>> data = TwoView(*described(DataSpec(10**8, 500), DataSpec(10**8, 500)))
     >>> plan = planned_on(ClusterSpec(8, 16, 64e9, 1.25e9), data, 10, DEFAULT_PROFILE, 20)
     >>> plan.chosen.name, plan.chosen.passes, f"{plan.chosen.traffic:.0f}"

@@ -1,4 +1,4 @@
-"""What runs when the user does not say: the cheapest route, by stock figures and by trials."""
+"""How the default is chosen: every method that handles a problem is asked what it would cost."""
 
 from __future__ import annotations
 
@@ -8,23 +8,26 @@ from typing import Any
 
 import numpy as np
 
-from genelin.eigen.methods.davidson import Davidson
+from genelin.eigen.costs.facts import Facts
+from genelin.eigen.costs.machine import Machine, default_machine, measured, seconds_of
+from genelin.eigen.costs.plan import Plan, Route
+from genelin.eigen.methods.davidson import OUTER_ITERATIONS, STEPS, Davidson
 from genelin.eigen.methods.dense import Dense, OrDense
-from genelin.eigen.methods.diagonal_cca import is_diagonal
-from genelin.eigen.methods.lanczos import Lanczos
-from genelin.eigen.planning.machine import Machine, default_machine, measured, seconds_of
-from genelin.eigen.planning.pencil_costs import held_up, is_explicit, pencil_routes, per_column
+from genelin.eigen.methods.lanczos import Lanczos, predicted_steps
 from genelin.eigen.planning.pilot_run import lanczos_pilot_run, pilot_run
-from genelin.eigen.planning.plan import Plan, Route
-from genelin.eigen.planning.two_view_costs import OUTER_ITERATIONS, STEPS, view_routes
+from genelin.eigen.registry import METHODS
 from genelin.eigen.subspace.correction_equation import CorrectionEquation
 from genelin.eigen.subspace.ritz_basis import start_block
-from genelin.problems import SMALL, Pencil, TwoView
+from genelin.problems import SMALL, Pencil, TwoView, is_diagonal
 from genelin.solvers import CG
 
 __all__ = ["best_route", "measured_plan", "planned", "trial_steps"]
 
-USUAL = 1e-6  # tolerance that outer iterations are foreseen for
+GUESS = 2.0**0.5  # how far off a guess may be: of the outer iterations, of the steps of solves
+FEWER = 768  # size up to which a sparse A with a diagonal B is taken as dense at once
+OPAQUE = 256  # size up to which operators without entries are multiplied out at once
+USUAL = 1e-6  # tolerance that outer iterations are predicted for
+FEWEST = 30  # steps of `Lanczos` where all digits are seen
 LONGEST = 300.0  # seconds of a route that is begun for a plan
 
 
@@ -39,70 +42,69 @@ def planned(
 
     Where they are known: `steps` of a solve, and seconds of products of A and B with a `column`.
     """
-    if isinstance(problem, TwoView):
-        routes = view_routes(problem, k, machine, steps)
-        x, y = (f"{rows.n} × {rows.d}" for rows in (problem.X, problem.Y))
-        return Plan(f"{k} canonical pairs of X ({x}) and Y ({y})", routes)
-    column = per_column(problem, machine.profile) if column is None else column
-    routes = pencil_routes(problem, k, machine, column)
-    return Plan(f"{k} eigenpairs ({problem.which}) of a pencil of size {problem.d}", routes)
-
-
-def measured_plan(problem: Pencil | TwoView, k: int, tol: float) -> Plan:
-    """The plan by the measured speed of this machine, and a trial solve with B.
-
-    Its first route is the one that is taken by stock figures where no method is named; an iteration
-    on two data sets in memory is begun, unless that would be long. What is longer or shorter than
-    was foreseen is so for the same iteration on other operators, too.
-    """
-    machine = default_machine()
-    taken = best_route(problem, k, machine)
-    machine = replace(machine, profile=measured())
-    plan = planned(problem, k, machine, trial_steps(problem), _tried_column(problem, k))
-    first, *others = sorted(plan.routes, key=lambda route: route.name != taken.name)
-    told = _with_pilot_run(first, k, tol)
-    ratio = told.seconds / first.seconds
-    rest = [
-        replace(route, seconds=ratio * route.seconds)
-        if isinstance(_iteration(route.method), Davidson)
-        else route
-        for route in others
+    facts = Facts(problem, k, machine, steps, column)
+    small = _is_small(facts)
+    facts = replace(facts, probe=not small)
+    routes = [route for method in _methods(facts, small) for route in method.estimate(facts)]
+    routes = [
+        route.method.followed(route, [other for other in routes if other is not route], facts)
+        for route in routes
     ]
-    direct = [route.seconds for route in rest if isinstance(route.method, Dense)]
-    if isinstance(told.method, OrDense) and direct:
-        told = replace(told, seconds=min(told.seconds, 2 * direct[0]))
-    return replace(plan, routes=(told, *rest))
+    return Plan(_task(problem, k), _ranked(routes, facts, small))
 
 
-def _iteration(method: Any) -> Any:
-    """What a method begins with."""
-    return method.first if isinstance(method, OrDense) else method
+def _methods(facts: Facts, small: bool) -> list[Any]:
+    """Registered methods that handle the problem; of a small one those that are certain."""
+    methods = [row.load()() for row in METHODS.values() if row.group == "planned"]
+    methods = [method for method in methods if method.handles(facts.problem, facts.k)]
+    if not (small or _is_opaque(facts)):
+        return methods
+    pencil = isinstance(facts.problem, Pencil)
+    return [method for method in methods if method.certain or (pencil and method == Davidson())]
 
 
-def _with_pilot_run(route: Route, k: int, tol: float) -> Route:
-    """An iterative route down to a tolerance, as its first iterations foretell it."""
-    problem, method = route.problem, _iteration(route.method)
-    if not isinstance(method, Davidson | Lanczos):
-        return route
-    if not isinstance(problem, TwoView):
-        longer = math.log10(tol) / math.log10(USUAL)
-        longer *= held_up(problem, k) if isinstance(method, Davidson) else 1.0
-        route = replace(route, seconds=longer * route.seconds, passes=longer * route.passes)
-        if route.seconds > LONGEST or isinstance(method, Davidson):
-            return route
-        tried = lanczos_pilot_run(method, problem, k, tol, route.passes)
-    elif route.seconds > LONGEST or not (problem.X.in_memory and problem.Y.in_memory):
-        return route
-    else:
-        tried = pilot_run(method, problem.replace(), k, tol)
-    if tried is None:
-        return route
-    reason = f"{route.reason.split(';')[0]}; {tried.reason}"
-    return replace(route, seconds=tried.seconds, passes=tried.passes, reason=reason)
+def _is_small(facts: Facts) -> bool:
+    """Whether a decomposition takes no time to speak of, or so many pairs are wanted."""
+    problem = facts.problem
+    if isinstance(problem, TwoView):
+        return max(problem.splits) <= SMALL
+    if facts.k > problem.d // 4:
+        return True
+    if not facts.is_explicit:
+        return bool(problem.d <= OPAQUE)
+    white = facts.whitening
+    quick = white is not None and not white.dense and facts.matrices[0] is not None
+    return bool(problem.d <= (FEWER if quick else SMALL))
+
+
+def _is_opaque(facts: Facts) -> bool:
+    return isinstance(facts.problem, Pencil) and facts.multiplied_out
+
+
+def _ranked(routes: list[Route], facts: Facts, small: bool) -> tuple[Route, ...]:
+    """Those that fit in memory first, then by time; that of an iteration may well be longer.
+
+    Of a small problem a certain one is first; of operators without entries the iteration is.
+    """
+    guesses = 2 if facts.steps is None else 1
+
+    def key(route: Route) -> tuple[bool, bool, float]:
+        certain = route.method.certain
+        first = certain == small if small or _is_opaque(facts) else True
+        return not first, not route.fits(facts), route.seconds * (1 if certain else GUESS**guesses)
+
+    return tuple(sorted(routes, key=key))
+
+
+def _task(problem: Pencil | TwoView, k: int) -> str:
+    if isinstance(problem, TwoView):
+        x, y = (f"{rows.n} × {rows.d}" for rows in problem.views)
+        return f"{k} canonical pairs of X ({x}) and Y ({y})"
+    return f"{k} eigenpairs ({problem.which}) of a pencil of size {problem.d}"
 
 
 def best_route(problem: Pencil | TwoView, k: int, machine: Machine | None = None) -> Route:
-    """The cheapest route by stock figures; there is a trial only where it may save a long time.
+    """The cheapest route by usual speeds; there is a trial only where it may save a long time.
 
     Examples
     --------
@@ -120,17 +122,14 @@ def best_route(problem: Pencil | TwoView, k: int, machine: Machine | None = None
 
 def _worth_a_trial(problem: TwoView, k: int, machine: Machine, chosen: Route) -> bool:
     """Whether solves of few steps would make another route than a dense one much cheaper."""
-    if not isinstance(chosen.method, Dense) or not (problem.X.in_memory and problem.Y.in_memory):
+    if not (chosen.method.certain and problem.in_memory):
         return False
     easy = planned(problem, k, machine, 1).chosen
     if easy.method == chosen.method:
         return False
     through_rows = planned(problem.replace(form=False), k, machine).routes
-    trial = (
-        max(route.seconds for route in through_rows if route.method != chosen.method)
-        / OUTER_ITERATIONS
-    )
-    return chosen.seconds - easy.seconds > trial
+    trial = max(route.seconds for route in through_rows if route.method != chosen.method)
+    return chosen.seconds - easy.seconds > trial / OUTER_ITERATIONS
 
 
 def trial_steps(problem: Pencil | TwoView) -> int | None:
@@ -145,13 +144,80 @@ def trial_steps(problem: Pencil | TwoView) -> int | None:
     inverse = cg.approximate_inverse(cg.init(pencil.B))
     if inverse is None:
         return STEPS
-    both, correctors = np.arange(2), CorrectionEquation(pencil, inverse, 2)
-    return correctors.plain(pencil.A @ W, both, Davidson.reduction, STEPS).steps
+    both, corrections = np.arange(2), CorrectionEquation(pencil, inverse, 2)
+    return corrections.plain(pencil.A @ W, both, Davidson.reduction, STEPS).steps
+
+
+# --- Plans that are printed: by the measured speed of this machine, and the first iterations -----
+
+
+def measured_plan(problem: Pencil | TwoView, k: int, tol: float) -> Plan:
+    """The plan by the measured speed of this machine, and a trial solve with B.
+
+    Its first route is the one that is taken by usual speeds where no method is named; an iteration
+    on two data sets in memory is begun, unless that would be long. What is longer or shorter than
+    was predicted is so for the same iteration on other operators, too.
+    """
+    machine = default_machine()
+    taken = best_route(problem, k, machine)
+    machine = replace(machine, profile=measured())
+    plan = planned(problem, k, machine, trial_steps(problem), _tried_column(problem, k))
+    first, *others = sorted(plan.routes, key=lambda route: route.name != taken.name)
+    begun = _with_pilot_run(first, k, tol, machine)
+    ratio = begun.seconds / first.seconds
+    rest = [
+        replace(route, seconds=ratio * route.seconds)
+        if isinstance(_iteration(route.method), Davidson)
+        else route
+        for route in others
+    ]
+    direct = [route.seconds for route in rest if isinstance(route.method, Dense)]
+    if isinstance(begun.method, OrDense) and direct:
+        begun = replace(begun, seconds=min(begun.seconds, 2 * direct[0]))
+    return replace(plan, routes=(begun, *rest))
+
+
+def _iteration(method: Any) -> Any:
+    """What a method begins with."""
+    return method.first if isinstance(method, OrDense) else method
+
+
+def _with_pilot_run(route: Route, k: int, tol: float, machine: Machine) -> Route:
+    """An iterative route down to a tolerance, as predicted by its first iterations."""
+    problem, method = route.problem, _iteration(route.method)
+    if not isinstance(method, Davidson | Lanczos):
+        return route
+    if not isinstance(problem, TwoView):
+        longer = math.log10(tol) / math.log10(USUAL)
+        longer *= held_up(problem, k, machine) if isinstance(method, Davidson) else 1.0
+        route = replace(route, seconds=longer * route.seconds, passes=longer * route.passes)
+        if route.seconds > LONGEST or isinstance(method, Davidson):
+            return route
+        tried = lanczos_pilot_run(method, problem, k, tol, route.passes)
+    elif route.seconds > LONGEST or not problem.in_memory:
+        return route
+    else:
+        tried = pilot_run(method, problem.replace(), k, tol)
+    if tried is None:
+        return route
+    reason = f"{route.reason.split(';')[0]}; {tried.reason}"
+    return replace(route, seconds=tried.seconds, passes=tried.passes, reason=reason)
+
+
+def held_up(problem: Pencil, k: int, machine: Machine) -> float:
+    """How many times as long as predicted `Davidson` takes, where a look at the spectrum can tell.
+
+    Lanczos takes as many steps as 1/√gap, in which the corrections of `Davidson` grow longer, too.
+    """
+    facts = Facts(problem, k, machine)
+    if facts.easy_B is not True or facts.clustering is not None:
+        return 1.0
+    return math.sqrt(max(predicted_steps(facts) / FEWEST, 1.0))
 
 
 def _tried_column(problem: Pencil | TwoView, k: int) -> float | None:
     """Seconds of products with a column of a block, if that cannot be told but by a trial."""
-    if isinstance(problem, TwoView) or is_explicit(problem):
+    if isinstance(problem, TwoView) or Facts(problem, k, default_machine()).is_explicit:
         return None
     V = start_block(problem, min(Davidson.width(k), problem.d), np.random.default_rng(0))
     return float(seconds_of(lambda: (problem.A @ V, problem.B @ V), repeats=1) / V.shape[1])

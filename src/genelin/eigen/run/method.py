@@ -59,6 +59,7 @@ class Method(ABC):
     """
 
     solves: ClassVar[tuple[type, ...]] = (Pencil, TwoView)
+    certain: ClassVar[bool] = False  # whether its time can be told without knowing the spectrum
 
     @overload
     def __call__(
@@ -101,8 +102,19 @@ class Method(ABC):
         """Solve a problem of a kind that the method is for."""
 
     def handles(self, problem: Problem, k: int) -> bool:
-        """Whether the method can find k pairs of this problem."""
+        """Whether the method can find k pairs of this problem, and may be chosen for it."""
         return isinstance(problem, self.solves)
+
+    def estimate(self, facts: Any) -> list[Any]:
+        """Routes that the planner may take, each with its cost, to a problem that is handled.
+
+        `facts` are `costs.facts.Facts`; routes are `costs.plan.Route`.
+        """
+        return []
+
+    def followed(self, route: Any, others: list[Any], facts: Any) -> Any:
+        """The route of this method, once the others are known: one may take over from it."""
+        return route
 
     def with_settings(self, settings: Mapping[str, Any]) -> Method:
         """The method with those of the settings that it has."""

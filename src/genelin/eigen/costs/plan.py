@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from genelin.eigen.planning.cluster import ClusterSpec
+if TYPE_CHECKING:
+    from genelin.eigen.costs.facts import Facts
+
+
+SPARE = 0.8  # part of the memory that a route may take, beside the data
 
 __all__ = ["Plan", "Route", "duration", "in_bytes"]
 
@@ -44,6 +48,10 @@ class Route:
     client_memory: float = 0.0
     trial: float = 0.0
 
+    def fits(self, facts: Facts) -> bool:
+        """Whether the machine has the memory for it, beside the data."""
+        return self.memory + facts.held <= SPARE * facts.machine.memory
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -63,7 +71,7 @@ class Plan:
 
     task: str
     routes: tuple[Route, ...]
-    cluster: ClusterSpec | None = None
+    cluster: Any = None  # a ClusterSpec
 
     @property
     def chosen(self) -> Route:
