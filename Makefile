@@ -12,7 +12,10 @@ ONLY    =
 SECONDS = 60
 SEED    = 0
 
-.PHONY: demo test lint format matrix prerelease fuzz dist docs bench reproduce clean
+.PHONY: help check coverage demo test lint format matrix prerelease fuzz dist docs bench reproduce clean
+
+help:                      ## this list
+	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## +/#/' | sort -u | column -t -s '#'
 
 demo: $(VENV)/.demo        ## CCA of digit halves on the command line; table, model, scores and report
 	$(BIN)/genelin demo -o out/demo --force
@@ -24,6 +27,16 @@ test: lint $(VENV)/.test   ## everything that must hold: lint, types, layers, te
 	$(BIN)/python -m pytest -n 2 --dist worksteal tests src
 	$(BIN)/python -m pytest README.md docs  # blocks of a document build on each other: one process
 	printf '%s\n' 0 1 | xargs -P 2 -I SEED $(BIN)/python -m fuzz --check --seed SEED
+
+check: export OMP_NUM_THREADS = 1
+check: export OPENBLAS_NUM_THREADS = 1
+check: export MKL_NUM_THREADS = 1
+check: lint $(VENV)/.test  ## lint, types, layers and the quick tests, in less than two minutes
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal $(QUICK)
+
+coverage: $(VENV)/.test    ## lines that no test reaches, in out/coverage; kernels are compiled and not seen
+	$(PIP) "coverage>=7.6" "pytest-cov>=6"
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal --cov=genelin --cov-report=html:out/coverage --cov-report=term:skip-covered tests src
 
 lint: $(VENV)/.lint        ## ruff, mypy --strict and the layers of the design
 	$(BIN)/ruff check $(CODE)

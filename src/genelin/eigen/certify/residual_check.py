@@ -280,9 +280,10 @@ class ResidualCheck:
     def counted(self, gap: Gap, basis: RitzBasis) -> Gap:
         """The gap, certified where the entries of a small pencil allow to count eigenvalues.
 
-        Where more than k were counted, the search has overlooked one: a narrower gap is tried.
+        Where more than k were counted, the search has overlooked one: a narrower gap is tried. A
+        large pencil is factored where pairs behind the k-th are like it: some ahead may be missing.
         """
-        if self.pencil.d > SMALL or not np.isfinite(gap.surely) or gap.missed:
+        if not np.isfinite(gap.surely) or gap.missed or (self.pencil.d > SMALL and not gap.none):
             return gap
         sizes = magnitudes(basis.theta, self.pencil.which)
         if not gap.surely > 0:

@@ -139,19 +139,39 @@ class Round:
         kth, alike = np.sort(known)[-self.k], float(self.alike(theta).max())
         rest = float(sizes[leading]) if leading < len(sizes) else -np.inf
 
-        def shown(value: float) -> bool:
-            """Whether it would have been seen, had it been there."""
+        def shown(value: float, rest: float = rest) -> bool:
+            """Whether it would have been seen, had it been there, ahead of what is not known."""
             return steps >= steps_to_show(value - rest, self._spread(float(kth)), hiding)
 
         tied = np.count_nonzero(known >= kth - alike) > self.k
-        ahead = known[known > kth + alike]
-        if tied and rest <= kth + alike and (not len(ahead) or shown(float(ahead.min()))):
+        if tied and rest <= kth + alike and self._ahead_shown(found, theta, leading, kth, shown):
             return max(leading, 1)
         if np.any(sizes[:leading] < kth - alike):
             return leading if shown(float(kth)) else 0
         if leading == len(sizes) or rest >= kth - alike or residuals[leading] > (kth - rest) / 10:
             return 0
         return leading + 1 if shown(float(kth)) else 0
+
+    def _ahead_shown(
+        self,
+        found: Pairs,
+        theta: Vector,
+        leading: int,
+        kth: float,
+        shown: Callable[[float, float], bool],
+    ) -> bool:
+        """Whether copies of all values ahead of the k-th would have been seen, at either end."""
+        known, rest = np.concatenate([found.theta, theta[:leading]]), theta[leading:]
+        alike = float(self.alike(theta).max())
+        ends = (1.0, -1.0) if self.which == "LM" else (1.0 if self.which == "LA" else -1.0,)
+        for end in ends:
+            ahead = end * known[magnitudes(known, self.which) > kth + alike]
+            ahead = ahead[ahead > 0] if self.which == "LM" else ahead
+            if len(ahead) and not shown(
+                float(ahead.min()), float((end * rest).max(initial=-np.inf))
+            ):
+                return False
+        return True
 
     def _spread(self, kth: float) -> float:
         """From the k-th magnitude to the other end of the spectrum."""

@@ -37,12 +37,14 @@ __all__ = ["open_h5ad"]
 
 BAND = 1 << 23  # bytes of rows that are read together where chunks are small
 CSR = ("indptr", "indices", "data")
+OBJECT = 16  # bytes of the header of an object in a global heap, and of the heap itself
 SPARE = 4096  # bytes by which a packed chunk may be longer than one that is not
 DEFLATE, SHUFFLE, FLETCHER, LZF = 1, 2, 3, 32000  # filters of HDF5, by number
 CHECKSUM = 4  # bytes
 TEXT = np.dtype([("length", "<u4"), ("place", "<u8"), ("number", "<u4")])  # as it is stored
 ATTRIBUTES = (b"_index\0", b"encoding-type\0", b"h5sparse_format\0")  # that are read
-HEAPS = (b"GCOL", b"HEAP")  # whose length is 8 bytes from the ninth on
+GLOBAL_HEAP = b"GCOL"
+HEAPS = (GLOBAL_HEAP, b"HEAP")  # whose length is 8 bytes from the ninth on
 
 
 def open_h5ad(path: Path) -> tuple[Reader, list[str] | None]:
@@ -305,6 +307,8 @@ class _Watched(RawIOBase):
         content = bytes(memoryview(buffer)[:got])
         if content[:4] in HEAPS and int.from_bytes(content[8:16], "little") > self._size:
             raise OSError("a heap in it is longer than the file")
+        if content[:4] == GLOBAL_HEAP and not _heap_ends(content):
+            raise OSError("an object of a heap in it has no length")
         if any(_text_length(content, name) > self._size for name in ATTRIBUTES):
             raise OSError("a text in it is longer than the file")
         return got
@@ -312,6 +316,19 @@ class _Watched(RawIOBase):
     def close(self) -> None:
         self._file.close()
         super().close()
+
+
+def _heap_ends(content: bytes) -> bool:
+    """Whether the objects of a global heap lead from one to the next: HDF5 would go on for ever."""
+    end, place = min(int.from_bytes(content[8:16], "little"), len(content)), OBJECT
+    while place + OBJECT <= end:
+        length = int.from_bytes(content[place + 8 : place + 16], "little")
+        used = any(content[place : place + 2])  # number 0 is what is free, its header included
+        step = OBJECT + -(-length // 8) * 8 if used else length
+        if step == 0:
+            return False
+        place += step
+    return True
 
 
 @contextmanager
