@@ -216,7 +216,7 @@ ONCE_BROKEN = [
     *(("views", 601, case) for case in (1857, 2915, 3142, 3263)),
     *(("pencils", 102, 1189), ("pencils", 102, 3200), ("pencils", 102, 3355)),
     *(("pencils", 102, 3626), ("files", 5, 5662), ("files", 5, 11430), ("files", 101, 20042)),
-    *(("multiplicities", 601, 1766), ("files", 601, 16345)),
+    *(("multiplicities", 601, 1766), ("files", 601, 16345), ("pencils", 601, 3384)),
 ]
 
 

@@ -35,6 +35,11 @@ def column_dots(U: Block, V: Block) -> Vector:
 
 
 def column_norms(U: Block) -> Vector:
-    """‖uⱼ‖₂ for every column j."""
-    norms: Vector = np.sqrt(column_dots(U, U))
+    """‖uⱼ‖₂ for every column j, of numbers whose squares overflow, too."""
+    with np.errstate(over="ignore"):
+        norms: Vector = np.sqrt(column_dots(U, U))
+    if np.isinf(norms).any():
+        sizes = np.abs(U).max(axis=0)
+        if np.isfinite(sizes).all():
+            return np.asarray(sizes * column_norms(U / np.where(sizes > 0, sizes, 1.0)))
     return norms

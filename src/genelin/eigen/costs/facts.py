@@ -79,7 +79,7 @@ class Facts:
     def held(self) -> float:
         """Bytes of the data that are in memory: numbers, and as many indices of half their size."""
         if isinstance(self.problem, TwoView):
-            return 12.0 * sum(rows.stored for rows in self.problem.views if rows.in_memory)
+            return 12.0 * float(sum(rows.stored for rows in self.problem.views if rows.in_memory))
         return 12.0 * float(self.problem.data_size)
 
     # --- Pencils -------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ class Facts:
         """Seconds of the products of A and B with one column of a block."""
         if self.column is not None:
             return self.column
-        return sum(map(self.product_seconds, self.problem.operators))
+        return float(sum(map(self.product_seconds, self.problem.operators)))
 
     def product_seconds(self, operator: Operator) -> float:
         """Seconds of the product of one of them."""

@@ -10,7 +10,7 @@ from scipy.linalg import svd
 
 from genelin.eigen.subspace.ritz_basis import Products, RitzBasis
 from genelin.linalg import column_norms, rayleigh_ritz
-from genelin.linalg.column_products import Block, Vector
+from genelin.linalg.column_products import EPS, Block, Vector
 from genelin.linalg.orthonormalise import sweep
 from genelin.linalg.tall_skinny import (
     by_rows,
@@ -27,6 +27,8 @@ __all__ = ["SearchSpace", "Space", "SplitSpace", "put", "room_for"]
 
 ORTHOGONAL = {8: 1e-12, 4: 1e-6}  # overlap with the basis that is let pass, by bytes of a number
 NEARLY = {8: 1e-6, 4: 1e-3}  # overlap that one more subtraction removes
+EIGHT = 8  # bytes of a number in double precision
+LOST = 0.1  # part of the squared length of a vector that rounding may be
 NEW = {8: 1e-9, 4: 1e-4}  # part of a direction that must be outside the basis to be worth adding
 
 
@@ -113,7 +115,7 @@ class Basis:
     def add(self, Z: Block) -> Block:
         """Append an orthonormal basis of what Z holds beyond Q, and return it."""
         lengths = column_norms(Z)
-        longer = np.flatnonzero(lengths > 0)
+        longer = np.flatnonzero((lengths > 0) & np.isfinite(lengths))
         bytes_each = self._Q.itemsize
         Z = with_columns(Z, longer, 1.0 / lengths[longer], self.B.dtype)
         subtract_product(Z, self.Q, tall_dot(self.BQ, Z))
@@ -134,6 +136,7 @@ class Basis:
                 BZ = self._product(Z)
             if weakest > 0.1 and largest < NEARLY[bytes_each]:
                 break
+        Z, BZ = self._outside_rounding(Z, BZ)
         Z, BZ = Z[:, : self._Q.shape[1] - self.size], BZ[:, : self._Q.shape[1] - self.size]
         added = slice(self.size, self.size + Z.shape[1])
         put(self._Q, added, Z)
@@ -141,6 +144,15 @@ class Basis:
             put(self._BQ, added, BZ)
         self.size = added.stop
         return Z
+
+    def _outside_rounding(self, Z: Block, BZ: Block) -> tuple[Block, Block]:
+        """Columns whose length zᵀBz = 1 is more than rounding in its terms; B may be singular."""
+        if self.B.is_identity or self.B.lambda_min_bound > 0 or self._Q.itemsize < EIGHT:
+            return Z, BZ
+        known = np.flatnonzero(EPS * column_norms(Z) * column_norms(BZ) < LOST)
+        if len(known) == Z.shape[1]:
+            return Z, BZ
+        return with_columns(Z, known), with_columns(BZ, known)
 
     def rotate(self, U: Block) -> None:
         """Q ← QU for orthonormal columns U."""
