@@ -12,6 +12,14 @@ ONLY    =
 SECONDS = 60
 SEED    = 0
 
+# Tests of `make check`: no file of them takes more than a few seconds.
+QUICK = src tests/linalg tests/kernels tests/operators tests/baselines tests/data/test_out_of_core.py \
+	tests/solvers/test_solvers.py tests/solvers/test_preconditioners.py tests/io/test_storage.py \
+	tests/eigen/methods/test_methods.py tests/eigen/methods/test_dual_cca.py \
+	tests/eigen/methods/test_shift_invert.py tests/eigen/planning tests/eigen/test_rescaling.py \
+	tests/estimators/test_generalized_eigen.py tests/estimators/test_saving.py \
+	tests/estimators/test_displays.py tests/test_validation.py tests/test_bad_input.py
+
 .PHONY: help check coverage demo test lint format matrix prerelease fuzz dist docs bench reproduce clean
 
 help:                      ## this list

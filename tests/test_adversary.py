@@ -217,6 +217,7 @@ ONCE_BROKEN = [
     *(("pencils", 102, 1189), ("pencils", 102, 3200), ("pencils", 102, 3355)),
     *(("pencils", 102, 3626), ("files", 5, 5662), ("files", 5, 11430), ("files", 101, 20042)),
     *(("multiplicities", 601, 1766), ("files", 601, 16345), ("pencils", 601, 3384)),
+    *(("files", 602, 124), ("files", 602, 279)),
 ]
 
 

@@ -49,6 +49,7 @@ _HOMES = {
     "Status": "genelin.results",
     "Trace": "genelin.results",
     "TwoView": "genelin.problems",
+    "Views": "genelin.problems",
     "__version__": "genelin.version",
     "as_operator": "genelin.operators",
     "plan_cca": "genelin.eigen.api",
@@ -103,6 +104,7 @@ __all__ = [
     "Status",
     "Trace",
     "TwoView",
+    "Views",
     "__version__",
     "as_operator",
     "baselines",
@@ -156,7 +158,7 @@ if TYPE_CHECKING:
     )
     from genelin.estimators.generalized_eigen import GeneralizedEigen
     from genelin.operators import as_operator
-    from genelin.problems import Pencil, TwoView
+    from genelin.problems import Pencil, TwoView, Views
     from genelin.results import (
         CCASolution,
         Cost,

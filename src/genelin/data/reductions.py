@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from genelin.data.row_blocks import Part, Task, cross_times, in_one_sweep
+from genelin.data.row_blocks import Part, Task, in_one_sweep
 from genelin.linalg.column_products import Block, Vector
 from genelin.system.readonly import shared_csr
 from genelin.system.threads import blas_threads, equal, in_threads, one_blas_thread
@@ -47,11 +47,18 @@ class CrossTimes(Task):
 
     def __call__(self, part: Part) -> tuple[Any, ...]:
         """The product with the rows of one part."""
-        U = self.U
-        whole = in_one_sweep(part.x, part.other, U.shape[1])
+        U, x_mean, y_mean = self.U, self.x_mean, self.y_mean
+        if in_one_sweep(part.x, part.other, U.shape[1]) and (x_mean is None) == (y_mean is None):
+            from genelin import kernels
+
+            shift = None if y_mean is None else y_mean @ U
+            product, total = kernels.cross_times(part.x, part.other, U, shift, part.weights)
+            if x_mean is not None:
+                product -= np.outer(x_mean, total)
+            return (product,)
         out: Block | None = None
-        for x, y in part.blocks(U.shape[1], self.x_mean, self.y_mean, whole):
-            out = _added(out, cross_times(x, y, U))
+        for x, y in part.blocks(U.shape[1], x_mean, y_mean):
+            out = _added(out, x.transposed_dot(y.dot(U)))
         return (_or_zeros(out, part.x, U),)
 
 
@@ -84,16 +91,19 @@ class BothTimes(Task):
 
     def __call__(self, part: Part) -> tuple[Any, ...]:
         """Both products with the rows of one part."""
-        Ux, Uy = self.Ux, self.Uy
+        Ux, Uy, x_mean, y_mean = self.Ux, self.Uy, self.x_mean, self.y_mean
         columns = max(Ux.shape[1], Uy.shape[1])
-        to_x: Block | None = None
-        to_y: Block | None = None
-        whole = in_one_sweep(part.x, part.other, columns)
-        for x, y in part.blocks(columns, self.x_mean, self.y_mean, whole):
+        if in_one_sweep(part.x, part.other, columns):
+            turned = Part(part.start, part.other, part.x, part.weights)
+            to_x = CrossTimes(Uy, x_mean, y_mean)(part)[0] if Uy.shape[1] else None
+            to_y = CrossTimes(Ux, y_mean, x_mean)(turned)[0] if Ux.shape[1] else None
+            return _or_zeros(to_x, part.x, Uy), _or_zeros(to_y, part.other, Ux)
+        to_x = to_y = None
+        for x, y in part.blocks(columns, x_mean, y_mean):
             if Uy.shape[1]:
-                to_x = _added(to_x, cross_times(x, y, Uy))
+                to_x = _added(to_x, x.transposed_dot(y.dot(Uy)))
             if Ux.shape[1]:
-                to_y = _added(to_y, cross_times(y, x, Ux))
+                to_y = _added(to_y, y.transposed_dot(x.dot(Ux)))
         return _or_zeros(to_x, part.x, Uy), _or_zeros(to_y, part.other, Ux)
 
 

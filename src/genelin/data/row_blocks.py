@@ -20,7 +20,6 @@ __all__ = [
     "RowBlock",
     "RowSource",
     "Task",
-    "cross_times",
     "in_one_sweep",
     "row_block",
     "row_limits",
@@ -234,18 +233,3 @@ class RowSource(Protocol):
 def in_one_sweep(X: Any, Y: Any, columns: int) -> bool:
     """Whether XᵀYV of so many columns is computed row by row, with nothing of their number kept."""
     return bool(sparse.issparse(X) and sparse.issparse(Y) and columns >= NARROW_SWEEP)
-
-
-def cross_times(x: RowBlock, y: RowBlock, V: Block) -> Block:
-    """(X_b − 1μᵀ)ᵀΩ(Y_b − 1νᵀ) V; sparse rows are read once, and nothing of their length kept."""
-    both_sparse = sparse.issparse(x.matrix) and sparse.issparse(y.matrix)
-    if V.shape[1] < NARROW_SWEEP or not both_sparse or (x.mean is None) != (y.mean is None):
-        return x.transposed_dot(y.dot(V))
-    from genelin import kernels
-
-    shift = None if y.mean is None else y.mean @ V
-    product: Block
-    product, total = kernels.cross_times(x.matrix, y.matrix, V, shift, x.weights)
-    if x.mean is not None:
-        product -= np.outer(x.mean, total)
-    return product

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from genelin.eigen.costs.machine import Machine, Profile, default_machine, measured
+from genelin.eigen.costs.machine import DEFAULT_PROFILE, Machine, Profile, default_machine, measured
 from genelin.eigen.costs.plan import Plan
 from genelin.eigen.fingerprint import fingerprint, refuse_wrong_answer
 from genelin.eigen.methods.davidson import STEPS
@@ -362,8 +362,11 @@ def _recorded_machine(files: FileCheckpointer | None) -> Machine | None:
     if files is None or files.machine is None:
         return None
     with files.resuming():
-        recorded = dict(files.machine)
-        return Machine(Profile(**recorded["profile"]), float(recorded["memory"]))
+        speeds = {
+            name: type(getattr(DEFAULT_PROFILE, name))(value)
+            for name, value in files.machine["profile"].items()
+        }
+        return Machine(Profile(**speeds), float(files.machine["memory"]))
 
 
 def _refuse_deficient(problem: TwoView, k: int) -> None:

@@ -45,7 +45,8 @@ def view_statistics(
     >>> of_x.explained.tolist(), of_y.redundancy.tolist(), of_y.from_other.tolist()
     ([1.0], [1.0], [[2.0]])
     """
-    problem = problem.unregularised.replace(form=problem.has_moments)  # then nothing is read again
+    formed = problem.has_moments  # then nothing is read again
+    problem = problem.replace(reg=0.0, shrinkage=None, form=formed)
     S_x, S_y = problem.S_x, problem.S_y
     own = S_x @ Wx, S_y @ Wy
     other = problem.S_xy.both(Wx, Wy)

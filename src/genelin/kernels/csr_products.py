@@ -128,19 +128,10 @@ def cross_times(X: Any, Y: Any, V: Any, shift: Any = None, weights: Any = None) 
     start, product = zeros((1, wide), dtype), empty((X.shape[1], wide), dtype)
     start[0, :k] -= 0 if shift is None else shift
     count = worthwhile(X.nnz + Y.nnz, wide)
-    cross = cross_by_columns if by_columns(X, Y, shares, product, count) else _cross_by_rows
-    total = cross(X, Y, V, shares, start, weights, product, count)
-    return first_columns(product, k), total[0, :k].astype(dtype)
-
-
-def _cross_by_rows(
-    X: Any, Y: Any, V: Any, shares: list[float], start: Any, weights: Any, product: Any, count: int
-) -> Any:
-    """Write XᵀΩ(YV + 1·start) to `product`, with one of their own for threads that share out rows.
-
-    Returns the sums of what was spread, by columns.
-    """
-    rows, wide, total = rows_of(shares, X, Y), V.shape[1], zeros(start.shape, np.float64)
+    if by_columns(X, Y, shares, product, count):
+        total = cross_by_columns(X, Y, V, shares, start, weights, product, count)
+        return first_columns(product, k), total[0, :k].astype(dtype)
+    rows, total = rows_of(shares, X, Y), zeros(start.shape, np.float64)
 
     def share(room: Any, t: int, part: slice, first: int, last: int) -> Any:
         given, out = room.of(t)
@@ -154,7 +145,7 @@ def _cross_by_rows(
         room = room_for(V[:, part], product[:, part], count, moved, X is Y)
         total[:, part] = sum(in_threads(share, [(room, t, part, *s) for t, s in enumerate(spans)]))
         room.sum()
-    return total
+    return first_columns(product, k), total[0, :k].astype(dtype)
 
 
 def _worth_moving(X: Any, V: Any, count: int) -> bool:

@@ -122,7 +122,9 @@ class Gram(Operator):
             if self._mean is not None:
                 out -= np.outer(self._mean, self._mean @ U)
         else:
-            out = _streamed(self.rows, self.rows, self._mean, self._mean, U)
+            task = CrossTimes(U, self._mean, self._mean)
+            (out,) = self.rows.summed(task, self.rows, U.shape[1])
+            out /= self.rows.n
         return self._finished(out, V)
 
     def _finished(self, out: Block, V: Block) -> Block:
@@ -409,14 +411,6 @@ class Cross(Operator):
         x_factors, y_factors = self._factors
         C = _scaled(C, x_factors)
         return C if y_factors is None else C * y_factors
-
-
-def _streamed(x: Rows, y: Rows, x_mean: Any, y_mean: Any, U: Block) -> Block:
-    """(X − 1μ_xᵀ)ᵀΩ(Y − 1μ_yᵀ)U/n through the rows."""
-    out: Block
-    (out,) = x.summed(CrossTimes(U, x_mean, y_mean), y, U.shape[1])
-    out /= x.n
-    return out
 
 
 def _in_float32(v: Any) -> Any:

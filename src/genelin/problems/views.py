@@ -93,11 +93,6 @@ class Views:
         return made
 
     @property
-    def unregularised(self) -> Self:
-        """The same views without a ridge or shrinkage."""
-        return self.replace(reg=0.0, shrinkage=None)
-
-    @property
     def has_moments(self) -> bool:
         """Whether all moments have been computed, in one pass."""
         return self.__dict__.get("_between") is not None

@@ -157,7 +157,9 @@ def in_threads(work: Callable[..., Any], parts: Iterable[Any]) -> list[Any]:
     [range(0, 1), range(1, 3)]
     """
     parts = list(parts)
-    if len(parts) == 1 or kernel_limit(len(parts)) == 1:
+    if len(parts) == 1:
+        return [work(*parts[0])]
+    if kernel_limit(len(parts)) == 1:
         return [work(*part) for part in parts]
     others = _pool(os.getpid()).start(work, parts[1:])
     try:

@@ -61,7 +61,10 @@ class FileCheckpointer(Checkpointer):
     @property
     def machine(self) -> Any:
         """What the plan of an earlier run depended on, None without one."""
-        return None if self._found is None else self._found[0].get("machine")
+        if self._found is None:
+            return None
+        with self.resuming():
+            return self._found[0].get("machine")
 
     def compare(self, fingerprint: Mapping[str, Any], machine: Mapping[str, Any]) -> None:
         """Take over what an earlier run has left, if it is about the same data and settings.
