@@ -38,7 +38,7 @@ def test_the_block_pair_of_three_views(kind, form):
 def test_two_views_are_a_case_of_views():
     pair, both = TwoView(*VIEWS[:2], reg=0.1), Views(VIEWS[:2], reg=0.1)
     assert isinstance(pair, Views)
-    assert (pair.X, pair.Y) == pair.views
+    assert pair.views == (pair.X, pair.Y)
     for a, b in zip(pair.pencil.operators, both.pencil.operators, strict=True):
         np.testing.assert_array_equal(a @ np.eye(10), b @ np.eye(10))
 

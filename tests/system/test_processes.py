@@ -15,7 +15,7 @@ from scipy import sparse
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from genelin import kernels, top_k
-from genelin.eigen.planning import machine
+from genelin.eigen.costs import machine
 from genelin.kernels import cg_updates, compiled, panel_products, triangular_solves
 from genelin.kernels.codegen import column_layout
 from genelin.system import fork_safety

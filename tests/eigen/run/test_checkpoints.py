@@ -28,8 +28,8 @@ from genelin import (
 )
 from genelin.baselines import AppGrad, MomentumALS, StochasticAppGrad
 from genelin.datasets import sparse_topics, two_view_gaussian
+from genelin.eigen.costs import machine
 from genelin.eigen.methods import davidson, initial_guess
-from genelin.eigen.planning import machine
 from genelin.eigen.planning.planner import best_route
 from genelin.eigen.run import checkpoint_files
 from genelin.eigen.subspace import correction_equation
