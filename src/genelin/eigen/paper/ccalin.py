@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.linalg import svd
 
+from genelin.eigen.paper.algorithms import halves_projected
 from genelin.eigen.paper.outer_loop import Iteration, run
 from genelin.eigen.run.canonical_pairs import canonical_solution
 from genelin.eigen.run.meter import Meter
@@ -70,8 +71,7 @@ class CCALin(Iteration, Method):
         outcome = run(pencil, start, self, replace(request, k=2 * k, tol=goal), meter)
         Wx, Wy = np.split(outcome.basis.W, [pencil.B.diagonal_blocks[0].shape[0]])
         if self.projection == "random":
-            U = rng.standard_normal((Wx.shape[1], k))
-            Wx, Wy = Wx @ U, Wy @ U
+            Wx, Wy = halves_projected(outcome.basis.W, len(Wx), k, rng)
         pairs = _canonical_pairs(pencil, Wx, Wy, k)
         if len(pairs[0]) < k:
             raise too_many_pairs(k, len(pairs[0]))

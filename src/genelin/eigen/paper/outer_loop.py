@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from genelin.eigen.certify.residual_check import Gap, ResidualCheck
+from genelin.eigen.paper.algorithms import IterationState, genelink, gram_schmidt, with_last_step
 from genelin.eigen.paper.row_subsampling import RowSubsampling
 from genelin.eigen.run.checkpointer import Checkpointer, State, restore
 from genelin.eigen.run.meter import Meter, guarded
@@ -17,16 +18,14 @@ from genelin.eigen.run.outcome import Outcome
 from genelin.eigen.subspace.ritz_basis import (
     RitzBasis,
     first_basis,
-    locally_optimal,
     refreshed,
-    ritz_basis,
     start_block,
 )
-from genelin.linalg import column_dots, magnitudes, orthonormalise
+from genelin.linalg import magnitudes
 from genelin.linalg.column_products import Block, Vector
 from genelin.problems import Pencil
-from genelin.results import LinearSolution, Record, Status, Trace
-from genelin.solvers import CG, LinearSolver, as_solver
+from genelin.results import Record, Status, Trace
+from genelin.solvers import CG, as_solver
 from genelin.validation import check_count, check_flag, check_number, settle
 
 __all__ = ["Iteration", "run"]
@@ -92,33 +91,33 @@ def run(
 
     `pencil` is metered; `shown` undoes a shift of its eigenvalues.
     """
-    k, tol, rng = request.k, request.tol, request.rng
-    callback, checkpoint = request.callback, request.checkpoint
+    k, tol, rng, checkpoint = request.k, request.tol, request.rng, request.checkpoint
     solver, subsets = as_solver(settings.solver), RowSubsampling(pencil, settings.batch, rng)
-    state = solver.init(pencil.B)
-    check, monitor = ResidualCheck(pencil, solver, state), _Monitor(settings, tol)
+    factor = solver.init(pencil.B)
+    check, monitor = ResidualCheck(pencil, solver, factor), _Monitor(settings, tol)
     start, direction, records = _resumed(checkpoint, start, meter, monitor, subsets)
     part = subsets.draw() if subsets.active else pencil
     basis = first_basis(part, start, direction)
+    advance = with_last_step if settings.locally_optimal else gram_schmidt
     while True:
-        t = len(records)
-        part_state = state if part is pencil else solver.init(part.B)
-        basis, estimates, solution = _outer_step(part, basis, solver, part_state, settings, t)
-        inner, theta = solution.iterations, shown(basis.theta[:k])
-        meter.counter.flops += settings.dense_flops(pencil.d, basis.W.shape[1], inner)
-        relative = float(estimates[:k].max()) / _largest(theta)
-        records.append(meter.record(t + 1, inner, relative, guarded(theta)))
-        reason = monitor.spent(records[-1])
-        if part is pencil and reason is not Status.FIXED_ITERATIONS:
-            reason = monitor.verdict(pencil, records[-1], basis, solution.converged)
-        if callback is not None and callback(records[-1], guarded(basis.W[:, :k])):
-            reason = Status.STOPPED
-        subsets.update(relative)
-        if reason is None:
+        of_part = factor if part is pencil else solver.init(part.B)
+        for state in genelink(
+            part, basis, solver, of_part, settings.delta, advance, first=len(records)
+        ):
+            basis = state.basis
+            records.append(_recorded(state, settings, request, meter, shown))
+            reason = monitor.reason(pencil, state, records[-1], part is pencil)
+            reason = _stopped(request, records[-1], basis) or reason
+            subsets.update(records[-1].residual)
+            if reason is not None:
+                break
             arrays = basis.arrays if part is pencil else {"W": basis.W}
-            numbers = monitor.numbers | subsets.numbers
-            checkpoint.save(State(arrays, numbers, records, meter.cost()))
-            part, basis = _next_part(pencil, part, basis, subsets)
+            checkpoint.save(State(arrays, monitor.numbers | subsets.numbers, records, meter.cost()))
+            if part is not pencil:  # other rows for the next iteration, or all of them
+                break
+        if reason is None:
+            part = subsets.draw() if subsets.active else pencil
+            basis = first_basis(part, basis.W)
             continue
         part, basis = pencil, refreshed(pencil, basis)
         pairs = basis.head(k)
@@ -139,6 +138,29 @@ def run(
             continue
         status = _ending(good, residuals.max() <= tol * top, gap, reason)
         return Outcome(pairs, residuals, gap, status, Trace(records), check)
+
+
+def _recorded(
+    state: IterationState,
+    settings: Iteration,
+    request: Request,
+    meter: Meter,
+    shown: Callable[[Vector], Vector],
+) -> Record:
+    """The record of an outer iteration, whose work on blocks is counted."""
+    inner, theta = state.solution.iterations, shown(state.basis.theta[: request.k])
+    d, width = state.basis.W.shape
+    meter.counter.flops += settings.dense_flops(d, width, inner)
+    relative = float(state.estimates[: request.k].max()) / _largest(theta)
+    return meter.record(state.t + 1, inner, relative, guarded(theta))
+
+
+def _stopped(request: Request, record: Record, basis: RitzBasis) -> Status | None:
+    """Whether the callback wants to stop."""
+    tell = request.callback
+    if tell is not None and tell(record, guarded(basis.W[:, : request.k])):
+        return Status.STOPPED
+    return None
 
 
 def _ending(good: bool, surely: bool, gap: Gap, reason: Status) -> Status:
@@ -168,47 +190,9 @@ def _resumed(
         return W, direction, list(left.trace)
 
 
-def _next_part(
-    pencil: Pencil, part: Pencil, basis: RitzBasis, subsets: RowSubsampling
-) -> tuple[Pencil, RitzBasis]:
-    """Other rows for the next iteration, or all of them, and the basis in their terms."""
-    if part is pencil:
-        return part, basis
-    part = subsets.draw() if subsets.active else pencil
-    return part, first_basis(part, basis.W)
-
-
 def _largest(theta: Vector) -> float:
     """|θ₁|, and something above zero where A is zero."""
     return max(float(np.abs(theta).max()), 1e-300)
-
-
-def _outer_step(
-    pencil: Pencil,
-    basis: RitzBasis,
-    solver: LinearSolver,
-    state: Any,
-    settings: Iteration,
-    t: int,
-) -> tuple[RitzBasis, Vector, LinearSolution]:
-    """W̃ ≈ B⁻¹AW from the start WΓ, then GS_B; with it, estimates of the residuals of W.
-
-    ‖Aw − θBw‖ in the B⁻¹-norm is the error of the start, at most ‖w̃ − θw‖_B / (1 − √δ).
-    """
-    delta, R, warm = settings.delta(t), basis.residual, basis.W * basis.theta
-    solution = solver.solve(state, basis.AW, warm, delta, residual=R)
-    W = solution.value
-    left = basis.AW - pencil.B @ W if solution.residual is None else solution.residual
-    move = W - warm
-    moved = np.maximum(column_dots(move, R - left), 0.0)
-    estimates = np.sqrt(moved) / (1.0 - np.sqrt(delta))
-    if not settings.locally_optimal:
-        W, BW = orthonormalise(W, pencil.B, basis.AW - left, spare=basis.W)
-        return ritz_basis(pencil, W, BW), estimates, solution
-    improved = locally_optimal(pencil, basis, move)
-    if t % 10 == 9:
-        improved = refreshed(pencil, improved)
-    return improved, estimates, solution
 
 
 class _Monitor:
@@ -231,6 +215,15 @@ class _Monitor:
     def set(self, numbers: Mapping[str, Any]) -> None:
         """Remember what an earlier run did."""
         restore(self, self.kept, numbers)
+
+    def reason(
+        self, pencil: Pencil, state: IterationState, record: Record, whole: bool
+    ) -> Status | None:
+        """Why the run ends after this iteration, on the whole of the rows or not; None to go on."""
+        spent = self.spent(record)
+        if not whole or spent is Status.FIXED_ITERATIONS:
+            return spent
+        return self.verdict(pencil, record, state.basis, state.solution.converged)
 
     def verdict(
         self, pencil: Pencil, record: Record, basis: RitzBasis, reduced: bool
