@@ -173,15 +173,15 @@ def test_a_pair_that_the_start_does_not_hold_is_not_missed(monkeypatch):
     """The start is orthogonal to the top vector: rounding aside, the iteration cannot see it."""
     d = 300
     A = np.diag(np.r_[1.0, 0.999, 0.8 * np.cos(np.arange(d - 2))])
-    real = genelink.start_block
+    real = genelink.start_of_paper
 
-    def blind(pencil, k, rng):
-        W = real(pencil, k, rng)
+    def blind(*given):
+        W = real(*given)
         W[0] = 0.0
         return W
 
     for method in (GenELinK(max_iter=200, solver=solvers.Direct()), LOCALLY_OPTIMAL):
-        monkeypatch.setattr(genelink, "start_block", blind)
+        monkeypatch.setattr(genelink, "start_of_paper", blind)
         solution = top_k(A, k=1, method=method)
         assert solution.values[0] == pytest.approx(1.0, rel=1e-10)
 

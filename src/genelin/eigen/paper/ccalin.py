@@ -8,13 +8,13 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.linalg import svd
 
-from genelin.eigen.paper.algorithms import halves_projected
+from genelin.eigen.paper.algorithms import halves_projected, start_of_paper
 from genelin.eigen.paper.outer_loop import Iteration, run
 from genelin.eigen.run.canonical_pairs import canonical_solution
 from genelin.eigen.run.meter import Meter
 from genelin.eigen.run.method import Method, Request
 from genelin.eigen.run.outcome import Outcome
-from genelin.eigen.subspace.ritz_basis import Products, RitzBasis, start_block, within_range
+from genelin.eigen.subspace.ritz_basis import Products, RitzBasis, within_range
 from genelin.errors import too_many_pairs
 from genelin.linalg import orthonormalise
 from genelin.linalg.column_products import Block, Vector
@@ -34,7 +34,7 @@ class CCALin(Iteration, Method):
 
     Parameters
     ----------
-    solver, reduction, iterations, max_iter, locally_optimal, batch : see `Iteration`.
+    solver, reduction, iterations, max_iter, locally_optimal, batch, scaled_start : see `Iteration`.
     projection : "ritz" takes the best k pairs that the halves of the 2k-dimensional space hold;
         "random" is the paper's Gaussian projection to k dimensions.
 
@@ -64,7 +64,7 @@ class CCALin(Iteration, Method):
         problem, k, rng = request.problem, request.k, request.rng
         meter = Meter(problem.data_size, problem.setup)
         pencil = meter.metered(problem.pencil)
-        start = start_block(pencil, self.columns(2 * k, pencil.d), rng)
+        start = start_of_paper(pencil, self.columns(2 * k, pencil.d), rng, self.scaled_start)
         if problem.semidefinite and not request.checkpoint.resumed:
             start = within_range(pencil, start)
         goal = self._block_tol(request.tol, k)

@@ -23,7 +23,7 @@ class GenELin(GenELinK):
 
     Parameters
     ----------
-    solver, reduction, iterations, max_iter, locally_optimal, batch : see `Iteration`.
+    solver, reduction, iterations, max_iter, locally_optimal, batch, scaled_start : see `Iteration`.
 
     Examples
     --------
@@ -43,6 +43,6 @@ class GenELin(GenELinK):
         return super().solve(request)
 
     def _start(self, pencil: Pencil, k: int, rng: np.random.Generator) -> Block:
-        """w̃₀ from the unit sphere."""
+        """w̃₀ uniform on the unit sphere, unless `scaled_start` puts it in the units of B."""
         w = super()._start(pencil, k, rng)
         return w / np.linalg.norm(w)

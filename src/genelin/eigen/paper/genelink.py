@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from genelin.eigen.paper.algorithms import start_of_paper
 from genelin.eigen.paper.outer_loop import Iteration, run
 from genelin.eigen.run.canonical_pairs import fix_signs
 from genelin.eigen.run.meter import Meter
@@ -31,7 +32,7 @@ class GenELinK(Iteration, Method):
 
     Parameters
     ----------
-    solver, reduction, iterations, max_iter, locally_optimal, batch : see `Iteration`.
+    solver, reduction, iterations, max_iter, locally_optimal, batch, scaled_start : see `Iteration`.
 
     Examples
     --------
@@ -70,8 +71,8 @@ class GenELinK(Iteration, Method):
         )
 
     def _start(self, pencil: Pencil, k: int, rng: np.random.Generator) -> Block:
-        """W̃₀ with entries from N(0, 1)."""
-        return start_block(pencil, k, rng)
+        """W̃₀ with entries from N(0, 1), in the units of B where `scaled_start` says so."""
+        return start_of_paper(pencil, k, rng, self.scaled_start)
 
     def _run_shifted(
         self, pencil: Pencil, start: Block, request: Request, meter: Meter

@@ -48,6 +48,8 @@ class Iteration:
         few guard columns. Beyond the paper: faster, and λ and −λ are told apart.
     batch : take outer iterations on fresh subsets of so many rows, which double when they no
         longer help, until all rows are used (the remark in §4.1). None: all rows from the start.
+    scaled_start : whether random columns are in the units of B (of its diagonal, and of each view),
+        which the paper's Gaussian start is not; None: only where these differ by more than ten.
     """
 
     solver: Any = CG()  # noqa: RUF009 - frozen
@@ -56,6 +58,7 @@ class Iteration:
     max_iter: int = 2000
     locally_optimal: bool = False
     batch: int | None = None
+    scaled_start: bool | None = None
 
     def __post_init__(self) -> None:
         as_solver(self.solver)
@@ -65,6 +68,7 @@ class Iteration:
         settle(self, check_count, "max_iter")
         settle(self, check_count, "iterations", "batch", optional=True)
         settle(self, check_flag, "locally_optimal")
+        settle(self, check_flag, "scaled_start", optional=True)
 
     def columns(self, k: int, d: int) -> int:
         """Columns to iterate for k wanted pairs: k, and guards in a locally optimal run."""
