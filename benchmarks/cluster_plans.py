@@ -1,4 +1,4 @@
-"""What `plan_cca` foresees for one and two workers, beside what a local Dask cluster takes.
+"""What `plan_cca` predicts for one and two workers, beside what a local Dask cluster takes.
 
 Sparse views go to workers of one thread each. The prediction is made with the speeds that are
 measured just before the run, for the outer iterations and steps that the run has taken.
@@ -64,7 +64,7 @@ def chunked(X: Any, chunks: int) -> Any:
 
 
 def compared(job: Job, workers: int) -> tuple[float, float, int]:
-    """Seconds that were foreseen and that it took, and outer iterations."""
+    """Seconds that were predicted and that it took, and outer iterations."""
     from distributed import Client, LocalCluster, wait
 
     views = job.views()
@@ -82,8 +82,8 @@ def compared(job: Job, workers: int) -> tuple[float, float, int]:
     spec = ClusterSpec(workers, 1, 8e9, LOOPBACK)
     problem = TwoView(*views, reg=job.reg, form=False)
     routes = planned_on(spec, problem, job.k, profile, steps).routes  # type: ignore[arg-type]
-    foreseen = next(route for route in routes if route.name == "data as operator")
-    return foreseen.seconds * outer / OUTER_ITERATIONS, took, outer
+    predicted = next(route for route in routes if route.name == "data as operator")
+    return predicted.seconds * outer / OUTER_ITERATIONS, took, outer
 
 
 def main() -> None:
@@ -95,10 +95,10 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=10)
     given = parser.parse_args()
     job = Job(given.rows, given.features, given.nonzeros, given.pairs)
-    print("workers  foreseen   took  ratio  outer iterations")
+    print("workers  predicted   took  ratio  outer iterations")
     for workers in (1, 2):
-        foreseen, took, outer = compared(job, workers)
-        print(f"{workers:7}  {foreseen:8.1f}  {took:5.1f}  {took / foreseen:5.2f}  {outer:5}")
+        predicted, took, outer = compared(job, workers)
+        print(f"{workers:7}  {predicted:8.1f}  {took:5.1f}  {took / predicted:5.2f}  {outer:5}")
 
 
 if __name__ == "__main__":

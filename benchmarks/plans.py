@@ -1,8 +1,8 @@
-"""Plans against runs: what `plan_cca` and `plan_top_k` foresee for the problems of `default.py`.
+"""Plans against runs: what `plan_cca` and `plan_top_k` predict for the problems of `default.py`.
 
 Every problem has a process of its own, in which a small one of the same kind is solved first. The
 plan is made, then what it is a plan for is run: the ratio is that of the longer to the shorter, and
-should be at most 3. The routes that were foreseen and taken are compared as well.
+should be at most 3. The routes that were predicted and taken are compared as well.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SKIPPED = ("first_call",)
 
 
 def measured(task: Any) -> dict[str, Any]:
-    """Seconds that were foreseen and taken, passes, and both routes."""
+    """Seconds that were predicted and taken, passes, and both routes."""
     if isinstance(task, Views):
         settings = {"k": task.k, "reg": task.reg, "center": task.center, "tol": task.tol}
         plan = plan_cca(task.X, task.Y, **settings)
@@ -41,12 +41,12 @@ def measured(task: Any) -> dict[str, Any]:
         plan = plan_top_k(*given, which=task.which, tol=task.tol)
         start = time.perf_counter()
         found = top_k(*given, which=task.which, tol=task.tol)
-    seconds, foreseen = time.perf_counter() - start, plan.chosen.seconds
+    seconds, predicted = time.perf_counter() - start, plan.chosen.seconds
     taken = found.route.split(":")[0]
     return {
-        "foreseen": foreseen,
+        "predicted": predicted,
         "seconds": seconds,
-        "ratio": max(foreseen / seconds, seconds / foreseen),
+        "ratio": max(predicted / seconds, seconds / predicted),
         "passes_foreseen": plan.chosen.passes,
         "passes": found.cost.passes,
         "planned": plan.chosen.name,
@@ -71,7 +71,7 @@ def main() -> None:
         task = (case.quick if options.quick else case.full)()
         print(json.dumps(measured(replace(task, tol=options.tol or task.tol))))
         return
-    print(f"{'case':<24}{'foreseen':>10}{'seconds':>10}{'ratio':>7}{'passes':>16}  route")
+    print(f"{'case':<24}{'predicted':>10}{'seconds':>10}{'ratio':>7}{'passes':>16}  route")
     rows = {}
     for case in listed:
         if options.only and not {case.name, case.workload} & set(options.only):
@@ -90,7 +90,7 @@ def main() -> None:
         passes = f"{row['passes_foreseen']:.3g} → {row['passes']:.3g}"
         route = row["planned"] + ("" if row["planned"] == row["taken"] else f" → {row['taken']}")
         print(
-            f"{case.name:<24}{row['foreseen']:>10.3g}{row['seconds']:>10.3g}{row['ratio']:>7.2f}"
+            f"{case.name:<24}{row['predicted']:>10.3g}{row['seconds']:>10.3g}{row['ratio']:>7.2f}"
             f"{passes:>16}  {route}{'' if row['ratio'] <= MOST else '  NOT MET'}",
             flush=True,
         )

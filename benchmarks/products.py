@@ -4,7 +4,7 @@ Both take turns in one process: the machine's own speed may change between runs,
 turn. Short products are repeated in their turn, as they are in a solve: a core that slept while the
 other product ran on one alone is slow at first.
 
-`floor` is what the same threads need to touch the lines of memory of XᵀX V by rows, and nothing
+`floor` is what the same threads need to touch the cache lines of XᵀX V by rows, and nothing
 else: no arithmetic, no values, nothing cleared, laid out or added up. Products that share out
 columns, or take a few at a time, touch fewer at once and may go below it.
 """

@@ -46,7 +46,7 @@ def spans(views, pairs, Zx, Zy):
     return [sin_theta(W, Z, eye) for W, Z, eye in zip(weights, (Zx, Zy), identities, strict=True)]
 
 
-# --- One-shot rivals end where their definitions say -------------------------------------------
+# --- One-shot baselines end where their definitions say -------------------------------------------
 
 # Two columns a view, four rows, not centred: S_x = diag(4, 1), S_y = [[1, ¾], [¾, ¾]] and
 # S_xy = [[1, 0], [½, ½]], all computed by hand.

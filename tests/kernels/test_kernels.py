@@ -140,7 +140,7 @@ def test_entries_anywhere_in_many_columns(
     X, Y = (rows_of(30_000, d, 2 / d, d, dtype) for d in (90_000, 80_000))
     rng = np.random.default_rng(0)
     V, shift = rng.standard_normal((80_000, k)).astype(dtype), rng.standard_normal(k)
-    shares = cache_model.from_afar(X, Y)
+    shares = cache_model.cache_misses(X, Y)
     assert cache_model.anywhere(shares)
     assert csr_products._at_once(X, Y, V, shares) == min(k, LINE // V.itemsize)
     weights = rng.random(30_000) if weighted else None

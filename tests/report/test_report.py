@@ -25,7 +25,7 @@ from genelin import (
 )
 from genelin.io import open_rows
 from genelin.report import write_figures, write_report
-from genelin.report.report_model import subject_of
+from genelin.report.report_model import report_model_of
 from genelin.report.reproduction_steps import snippet
 from genelin.report.score_sample import MOST_POINTS, drawn_scores, held_out_correlations
 from genelin.report.summary_text import cautions, verdict
@@ -119,7 +119,7 @@ def test_a_page_tells_it_all(tmp_path, digits):
     assert [text for text in expected if text not in page.text] == []
     for value in digits.cca.canonical_correlations_:
         assert f"{value:.4f}" in page.text
-    left = held_out_correlations(subject_of(digits.cca), (digits.X[1200:], digits.Y[1200:]))
+    left = held_out_correlations(report_model_of(digits.cca), (digits.X[1200:], digits.Y[1200:]))
     assert all(f"{value:.4f}" in page.text for value in left)
     largest = np.abs(digits.cca.x_loadings_[:, 3]).max()
     assert f"{largest:.4f}" in page.text
@@ -148,7 +148,7 @@ def test_how_to_do_it_again_can_be_run(tmp_path, digits):
     X, y = digits.X[:300], digits.Y[:300]
     cca.fit(X, y)
     names = {"X": X, "y": y}
-    exec(snippet(subject_of(cca)), names)
+    exec(snippet(report_model_of(cca)), names)
     again = names["fitted"]
     assert np.allclose(again.canonical_correlations_, cca.canonical_correlations_, atol=1e-6)
     assert again.get_params()["method"] == method
@@ -159,30 +159,30 @@ def test_verdicts_that_are_not_good(digits):
     residuals = np.array([1e-9, 1e-9, 1e-8, 1e-3, 1e-3, 2e-3])
     partly = replace(solution, status=Status.MAX_ITERATIONS, residuals=residuals)
     worst = residuals.max() / solution.correlations.max()
-    headline, _ = verdict(subject_of(partly, tol=1e-6))
+    headline, _ = verdict(report_model_of(partly, tol=1e-6))
     assert (
         headline
         == f"3 of 6 components certified to 1e-6; the others reached {worst:.1e}".replace(
             "e-0", "e-"
         )
     )
-    assert "not converged" in verdict(subject_of(partly, tol=1e-12))[0]
-    told = cautions(subject_of(partly, tol=1e-6), None, [])
+    assert "not converged" in verdict(report_model_of(partly, tol=1e-12))[0]
+    told = cautions(report_model_of(partly, tol=1e-6), None, [])
     assert [caution.title for caution in told] == ["Not converged: maximum of iterations"]
     assert told[0].text == Status.MAX_ITERATIONS.advice
     tied = replace(solution, status=Status.TIED, sin_theta_bound=1.0)
-    assert "no bound" in verdict(subject_of(tied))[1]
-    assert "tied" in cautions(subject_of(tied), None, [])[0].title
+    assert "no bound" in verdict(report_model_of(tied))[1]
+    assert "tied" in cautions(report_model_of(tied), None, [])[0].title
     loose = replace(solution, sin_theta_bound=0.5)
-    assert "not settled" in cautions(subject_of(loose), None, [])[0].title
+    assert "not settled" in cautions(report_model_of(loose), None, [])[0].title
 
 
 def test_held_out_rows_that_lose_are_told(digits):
-    subject = subject_of(digits.cca)
-    left = subject.values * [1, 0.9, 0.4, 0.3, 0.6, -0.1]
-    (told,) = cautions(subject, left, [])
+    model = report_model_of(digits.cca)
+    left = model.values * [1, 0.9, 0.4, 0.3, 0.6, -0.1]
+    (told,) = cautions(model, left, [])
     assert "Components 3–4, 6 do not carry over" in told.text
-    assert cautions(subject, 0.9 * subject.values, []) == []
+    assert cautions(model, 0.9 * model.values, []) == []
 
 
 def test_more_features_than_rows_without_a_ridge_is_told():
@@ -191,14 +191,14 @@ def test_more_features_than_rows_without_a_ridge_is_told():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         bare = CCA(2).fit(X, Y)
-    titles = [caution.title for caution in cautions(subject_of(bare), None, caught)]
+    titles = [caution.title for caution in cautions(report_model_of(bare), None, caught)]
     assert titles[-1] == "More features than rows, and no ridge"
-    assert cautions(subject_of(CCA(2, reg=0.1).fit(X, Y)), None, []) == []
+    assert cautions(report_model_of(CCA(2, reg=0.1).fit(X, Y)), None, []) == []
 
 
 def test_warnings_of_the_run_are_told_once(digits):
     given = [RankDeficiencyWarning("X is rank-deficient"), "slow disk", "slow disk"]
-    told = cautions(subject_of(digits.cca), None, given)
+    told = cautions(report_model_of(digits.cca), None, given)
     assert [(c.title, c.text) for c in told] == [
         ("Features are dependent", "X is rank-deficient"),
         ("Warned of during the run", "slow disk"),
@@ -295,14 +295,14 @@ def test_scores_are_those_of_a_sample(digits):
     X, Y = (np.tile(view, (3, 1)) for view in (digits.X, digits.Y))
     U, V = digits.cca.transform(X, Y)
     stored = SimpleNamespace(shape=X.shape, row_source=lambda: SimpleNamespace(taken=X.__getitem__))
-    subject = subject_of(digits.cca)
+    model = report_model_of(digits.cca)
     for kind in (np.asarray, sparse.csr_array, pd.DataFrame, pl.DataFrame, np.ndarray.tolist):
-        drawn = drawn_scores(subject, kind(X), kind(Y), 6)
+        drawn = drawn_scores(model, kind(X), kind(Y), 6)
         assert (len(drawn.rows), drawn.total) == (MOST_POINTS, len(X))
         assert np.allclose(drawn.scores["X"], U[drawn.rows], atol=1e-5)
         assert np.allclose(drawn.scores["y"], V[drawn.rows], atol=1e-5)
-    assert np.allclose(drawn_scores(subject, stored, Y, 6).scores["X"], U[drawn.rows], atol=1e-5)
-    assert len(drawn_scores(subject, X, Y, 200).rows) < MOST_POINTS
+    assert np.allclose(drawn_scores(model, stored, Y, 6).scores["X"], U[drawn.rows], atol=1e-5)
+    assert len(drawn_scores(model, X, Y, 200).rows) < MOST_POINTS
 
 
 # --- Bad input -----------------------------------------------------------------------------------

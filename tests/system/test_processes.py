@@ -259,11 +259,11 @@ def test_a_fork_waits_for_imports_of_other_threads_only(monkeypatch):
     lock = type("Lock", (), {"owner": None})()
     locks = {"genelin.thing": lambda: lock, "elsewhere.thing": lambda: lock}
     monkeypatch.setattr(fork_safety.importlib._bootstrap, "_module_locks", locks)
-    assert fork_safety._imported_elsewhere() == []
+    assert fork_safety._imported_by_others() == []
     lock.owner = threading.get_ident()
-    assert fork_safety._imported_elsewhere() == []
+    assert fork_safety._imported_by_others() == []
     lock.owner += 1
-    assert fork_safety._imported_elsewhere() == ["genelin.thing"]
+    assert fork_safety._imported_by_others() == ["genelin.thing"]
 
 
 # --- Ctrl-C ------------------------------------------------------------------------------------

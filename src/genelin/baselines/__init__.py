@@ -1,4 +1,4 @@
-"""The rivals of the paper and two from after it, behind the interface of the eigen methods.
+"""The baselines of the paper and two from after it, behind the interface of the eigen methods.
 
 Flops are counted by the rule of `Cost`: two for every stored entry and column of a product, and
 14·d·m² for the dense work of an iteration, or of a final CCA, on m columns of both views, 6·d·m² +

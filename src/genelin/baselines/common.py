@@ -171,7 +171,7 @@ class Covariances:
 
 
 class Run:
-    """The records of an iterative rival, and when it ends.
+    """The records of an iterative baseline, and when it ends.
 
     The residual on record is an estimate, with the diagonal of S in place of S. Where it meets
     `tol`, it is verified by solves with S, and trusted less if they disagree.

@@ -1,4 +1,4 @@
-"""One-shot rivals: an SVD or two in place of whitening, or a random projection."""
+"""One-shot baselines: an SVD or two in place of whitening, or a random projection."""
 
 from __future__ import annotations
 

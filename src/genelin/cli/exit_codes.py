@@ -12,10 +12,10 @@ from pathlib import Path
 
 import click
 
-__all__ = ["BadInputError", "Code", "StoppedError", "explained", "run"]
+__all__ = ["BadInputError", "ExitCode", "StoppedError", "explained", "run"]
 
 
-class Code(IntEnum):
+class ExitCode(IntEnum):
     """What the exit code means."""
 
     DONE = 0
@@ -27,12 +27,12 @@ class Code(IntEnum):
 
 
 MEANINGS = {
-    Code.DONE: "done",
-    Code.NOT_CONVERGED: "an answer was found and written, but it missed the tolerance",
-    Code.BAD_INPUT: "bad input, a bad option or no place for the output; nothing was written",
-    Code.NOT_INSTALLED: "an optional part is not installed",
-    Code.BUG: "internal error",
-    Code.INTERRUPTED: "interrupted (Ctrl-C)",
+    ExitCode.DONE: "done",
+    ExitCode.NOT_CONVERGED: "an answer was found and written, but it missed the tolerance",
+    ExitCode.BAD_INPUT: "bad input, a bad option or no place for the output; nothing was written",
+    ExitCode.NOT_INSTALLED: "an optional part is not installed",
+    ExitCode.BUG: "internal error",
+    ExitCode.INTERRUPTED: "interrupted (Ctrl-C)",
 }
 
 
@@ -54,7 +54,7 @@ def run(arguments: list[str]) -> int:
         return int(code or 0)
     except BrokenPipeError:  # the reader of our output has had enough
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - nothing may be flushed at exit
-        return Code.DONE
+        return ExitCode.DONE
     except (Exception, KeyboardInterrupt) as error:
         if debug:
             raise
@@ -64,27 +64,27 @@ def run(arguments: list[str]) -> int:
         return code
 
 
-def _say(command: str, line: str, code: Code, as_json: bool) -> None:
+def _say(command: str, line: str, code: ExitCode, as_json: bool) -> None:
     line = " ".join(line.split())
     click.echo(f"{command}: {line}", err=True)
     if as_json:
         click.echo(json.dumps({"error": line, "exit_code": int(code)}))
 
 
-def _explained(error: BaseException) -> tuple[Code, str]:
+def _explained(error: BaseException) -> tuple[ExitCode, str]:
     """The exit code and the line for an error."""
     if isinstance(error, StoppedError):
-        return Code.INTERRUPTED, str(error)
+        return ExitCode.INTERRUPTED, str(error)
     if isinstance(error, KeyboardInterrupt | click.Abort):
-        return Code.INTERRUPTED, "interrupted"
+        return ExitCode.INTERRUPTED, "interrupted"
     if isinstance(error, click.UsageError):
-        return Code.BAD_INPUT, _usage(error)
+        return ExitCode.BAD_INPUT, _usage(error)
     if isinstance(error, ImportError):
-        return Code.NOT_INSTALLED, str(error)
+        return ExitCode.NOT_INSTALLED, str(error)
     if isinstance(error, OSError):
-        return Code.BAD_INPUT, explained(error)
+        return ExitCode.BAD_INPUT, explained(error)
     if isinstance(error, MemoryError):
-        return Code.BAD_INPUT, (
+        return ExitCode.BAD_INPUT, (
             "the data do not fit in memory: turn them into a folder with `genelin convert`, and "
             "give that folder instead"
         )
@@ -92,12 +92,12 @@ def _explained(error: BaseException) -> tuple[Code, str]:
     from genelin.system.internal_errors import is_defect
 
     if isinstance(error, BadInputError | ValueError | TypeError) and not is_defect(error):
-        return Code.BAD_INPUT, str(error)
+        return ExitCode.BAD_INPUT, str(error)
     if isinstance(error, SolverError):
-        return Code.NOT_CONVERGED, str(error)
+        return ExitCode.NOT_CONVERGED, str(error)
     if isinstance(error, InternalError) and error.__cause__ is not None:
         error = error.__cause__
-    return Code.BUG, (
+    return ExitCode.BUG, (
         f"internal error; please report it: {type(error).__name__}: {error} "
         "(GENELIN_TRACEBACK=1 shows where)"
     )

@@ -24,7 +24,7 @@ def as_rows(X: Any, name: str = "X", sample_weight: Any = None) -> Rows:
     Parameters
     ----------
     X : (n, d) array, scipy.sparse matrix or array, data frame of numbers, or rows that are kept
-        elsewhere: a Dask array or data frame, or an object with a method `row_source()`.
+        out of core: a Dask array or data frame, or an object with a method `row_source()`.
     name : what error messages call it.
     sample_weight : n weights, none negative; only their ratios matter.
 

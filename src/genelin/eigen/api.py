@@ -129,17 +129,10 @@ def top_k_cca(
     center, scale : subtract column means, divide columns by their standard deviations.
     form : True forms the covariances once, False reads the data for every product; None decides
         by their size.
-    method : None lets genelin choose; or `CCALin`, `Dense` with their settings, or a rival of
+    method : None lets genelin choose; or `CCALin`, `Dense` with their settings, or a baseline of
         `genelin.baselines`.
     tol : stop when the residual of every pair, in the B⁻¹-norm, is at most tol·σ₁.
-    rng : seed or generator of the random start; the same seed gives the same answer.
-    callback : called as callback(record, W) after every outer iteration, of which `Dense` has none;
-        a true answer stops.
-    checkpoint : a folder, or a `genelin.io.Checkpoint`: the state of the run is kept there, after
-        outer iterations and their callbacks, at the end, and when an exception or Ctrl-C ends it.
-    resume : continue the run whose state is there, with its trace and cost; a finished one gives
-        its answer at once. Data and settings must be the same (limits such as max_iter, the seed
-        and the callback may differ).
+    rng, callback, checkpoint, resume : as for `top_k`.
 
     Returns
     -------

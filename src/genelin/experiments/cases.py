@@ -1,4 +1,4 @@
-"""Which data an experiment runs on: the paper's where they are at hand, else their stand-ins."""
+"""Which data an experiment runs on: the paper's where they are available, else their stand-ins."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _nonzeros(view: Any) -> int:
 
 
 def mnist_case(quick: bool = False) -> Case:
-    """Halves of MNIST's digits; of scikit-learn's where MNIST is not at hand."""
+    """Halves of MNIST's digits; of scikit-learn's where MNIST is not available."""
     if find(*MNIST_FILES) is None:
         k, reg = (3, 0.1) if quick else (10, 1e-2)
         return Case(digits_halves(), k, reg, True, 1e-3, "MNIST")
@@ -69,7 +69,7 @@ def mnist_case(quick: bool = False) -> Case:
 
 
 def ptb_case(quick: bool = False) -> Case:
-    """Consecutive words of the Penn Treebank; of generated topics where it is not at hand.
+    """Consecutive words of the Penn Treebank; of generated topics where it is not available.
 
     One word a row makes both covariances diagonal, as in the paper.
     """
@@ -82,7 +82,7 @@ def ptb_case(quick: bool = False) -> Case:
 
 
 def large_cases(quick: bool = False, full: bool = True) -> list[Case]:
-    """URL Reputation; where it is not at hand, Debian's paths if these are, and sparse topics.
+    """URL Reputation; where it is not available, Debian's paths if these are, and sparse topics.
 
     `full` takes topics at the paper's size, 10⁶ rows and 10⁵ + 10⁵ words, else a tenth of it.
     """

@@ -50,7 +50,7 @@ def large_runs(case: Case, growth: float = 1.1) -> Iterator[RunRecord]:
     """Every method until it captures 99.95 % of the best TCC, or has cost far too much.
 
     What is dear is known from CCALin, the second to run. Covariances are not formed but by the
-    default, which decides for itself: the rivals of the paper read the data.
+    default, which decides for itself: the baselines of the paper read the data.
     """
     X, Y = case.views
     exact = exact_answer(TwoView(X, Y, case.reg, case.center), case.k)

@@ -356,7 +356,7 @@ class PieceReader(Reader):
     def blocks(self, limits: Limits) -> Iterator[NDArray[Any]]:
         """Copy pieces together; groups without a row that is asked for are not read."""
         d, buffers = self.shape[1], Buffers(self.dtype)
-        low = high = 0  # rows of the piece at hand
+        low = high = 0  # rows of the current piece
         coming: Iterator[NDArray[Any]] = iter(())
         group, piece = -1, np.empty((0, d))
         with self.opened() as pieces:

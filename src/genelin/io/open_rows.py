@@ -154,7 +154,7 @@ def open_rows(
         `.h5ad` (the X of an AnnData file, dense or CSR). Text (svmlight, CSV) must be converted
         first.
     max_memory : bytes that a pass over the rows may take, both views together; by default 1 GB, or
-        a quarter of the memory at hand if that is less.
+        a quarter of the free memory if that is less.
     columns : names of the columns to use, of Parquet and Arrow tables.
 
     Examples

@@ -9,14 +9,14 @@ import numpy as np
 
 from genelin.system.readonly import read_only
 
-__all__ = ["anywhere", "arrays", "from_afar", "from_disk", "rows_of"]
+__all__ = ["anywhere", "arrays", "cache_misses", "from_disk", "rows_of"]
 
 AT_HAND = 2**12  # rows of blocks that a core reaches fast
 AHEAD = 16  # entries between asking for a row of a block and using it
-FEW = 0.25  # of entries that need a row from afar: so few are not worth asking for all
+FEW = 0.25  # of entries that need a row that is out of cache: so few are not worth asking for all
 MANY = 2**18  # entries: of fewer, it would take too long to find out
 SAMPLES = 2
-MOST = 0.87  # of entries that need a row from afar: so many that they lie anywhere
+MOST = 0.87  # of entries that need a row that is out of cache: so many that they lie anywhere
 
 
 def arrays(X: Any) -> tuple[Any, Any, Any]:
@@ -29,14 +29,14 @@ def arrays(X: Any) -> tuple[Any, Any, Any]:
 
 
 def rows_of(shares: list[float], *matrices: Any) -> list[Any]:
-    """Sparse rows for kernels, with shares of entries that need rows of blocks from afar.
+    """Sparse rows for kernels, by the shares of entries whose rows of blocks are out of cache.
 
     Those rows are asked for ahead where they are many, for one of the matrices.
     """
     return [(*arrays(X), AHEAD) if max(shares) > FEW else arrays(X) for X in matrices]
 
 
-def from_afar(*matrices: Any) -> list[float]:
+def cache_misses(*matrices: Any) -> list[float]:
     """Shares of entries in columns that the entries before them did not have, in samples.
 
     Examples
@@ -44,9 +44,9 @@ def from_afar(*matrices: Any) -> list[float]:
     >>> from scipy import sparse
     >>> columns = np.random.default_rng(0).integers(10**6, size=2**20)
     >>> X = sparse.csr_array((np.ones(2**20), columns, [0, 2**20]), shape=(1, 10**6))
-    >>> anywhere = from_afar(X)[0]
+    >>> anywhere = cache_misses(X)[0]
     >>> X.indices //= 10**4
-    >>> round(anywhere, 1), from_afar(X)[0]
+    >>> round(anywhere, 1), cache_misses(X)[0]
     (1.0, 0.0)
     """
     apart = {id(X): X for X in matrices}.values()
@@ -69,7 +69,7 @@ def _fresh(columns: Any, d: int) -> float:
 
 
 def anywhere(shares: list[float]) -> bool:
-    """Whether entries lie anywhere, by their shares that need rows from afar."""
+    """Whether entries lie anywhere, by their shares that need rows that are out of cache."""
     return min(shares) > MOST
 
 

@@ -74,7 +74,7 @@ def cross_by_columns(
     ----------
     X, Y : sparse matrices.
     V, start, product : blocks whose columns come by fours.
-    shares : of entries that need rows of blocks from afar.
+    shares : of entries that need rows of blocks that are out of cache.
     weights : of rows, or None.
     count : how many threads.
     """

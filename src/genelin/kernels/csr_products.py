@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from genelin.kernels.cache_model import anywhere, arrays, from_afar, from_disk, rows_of
+from genelin.kernels.cache_model import anywhere, arrays, cache_misses, from_disk, rows_of
 from genelin.kernels.codegen.column_layout import (
     FULL,
     PIECE,
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 MOST_MOMENTS = 2**26  # numbers of all moments where every thread has its own: 512 MB
-READ = 2**16  # rows that are at hand when the next columns have their turn, and read once so
+READ = 2**16  # rows that are in the cache when the next columns have their turn, and read once so
 WORTH_MOVING = 8  # entries to a row of a block that is laid out anew for them
 MOST_MOVED = 2**28  # bytes of blocks that are laid out anew
 SHARED = 2**25  # bytes in the cache of all cores
@@ -88,7 +88,7 @@ def _moment(X, Y, weights, out, first, last):
 def times(X: Any, V: Any) -> Any:
     """X @ V for CSR X, rows shared out among threads."""
     k, V = V.shape[1], filled_up(V)
-    (rows,), out = rows_of(from_afar(X), X), empty((X.shape[0], V.shape[1]), V.dtype)
+    (rows,), out = rows_of(cache_misses(X), X), empty((X.shape[0], V.shape[1]), V.dtype)
     ranges = balanced(X.indptr, worthwhile(X.nnz, V.shape[1]))
     in_threads(_times, [(rows, V, out, *span) for span in ranges])
     return first_columns(out, k)
@@ -105,7 +105,7 @@ def shifted_times(A: Any, B: Any, P: Any, theta: Any, sign: Any, BP: Any = None)
     P, KP = np.ascontiguousarray(P), empty(P.shape, dtype) if BP is None else BP
     theta, sign = (row.astype(dtype)[None] for row in (theta, sign))
     matrices = [A] if B is None else [A, B]
-    rows = (*rows_of(from_afar(*matrices), *matrices), None)[:2]
+    rows = (*rows_of(cache_misses(*matrices), *matrices), None)[:2]
 
     def share(first: int, last: int) -> Any:
         curvature = zeros((1, k), np.float64)
@@ -123,7 +123,7 @@ def cross_times(X: Any, Y: Any, V: Any, shift: Any = None, weights: Any = None) 
     twice: for the bracket, and to spread it.
     """
     k, V = V.shape[1], filled_up(V)
-    shares, wide, dtype = from_afar(X, Y), V.shape[1], V.dtype
+    shares, wide, dtype = cache_misses(X, Y), V.shape[1], V.dtype
     weights = None if weights is None else weights.astype(dtype, copy=False)
     start, product = zeros((1, wide), dtype), empty((X.shape[1], wide), dtype)
     start[0, :k] -= 0 if shift is None else shift
@@ -157,7 +157,7 @@ def _worth_moving(X: Any, V: Any, count: int) -> bool:
 def _at_once(X: Any, Y: Any, V: Any, shares: list[float]) -> int:
     """Columns that are worked on in a sweep over all rows.
 
-    Where entries lie anywhere, these are lines of memory that fit the cache, if some do.
+    Where entries lie anywhere, these are cache lines that fit the cache, if some do.
     """
     k, line = int(V.shape[1]), LINE // int(V.itemsize)
     size = LINE * int(Y.shape[1] + threads() * X.shape[1])
@@ -197,7 +197,7 @@ def pair_times(
     start[: len(shift)] -= shift
     weights = None if weights is None else weights.astype(dtype, copy=False)
     P = np.ascontiguousarray(P)
-    rows = rows_of(from_afar(X, Y), X, Y)
+    rows = rows_of(cache_misses(X, Y), X, Y)
     given = (*rows, P[:cut], P[cut:], own, other[None], start, weights)
 
     def share(out: Any, first: int, last: int) -> Any:

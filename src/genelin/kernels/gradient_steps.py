@@ -218,7 +218,7 @@ def _scattered(order: Any) -> bool:
 
 
 def _beside_zeros(R: Any, width: int) -> Any:
-    """[0, R] for `width` columns, of which R may have fewer; a feature begins a line of memory."""
+    """[0, R] for `width` columns, of which R may have fewer; a feature begins a cache line."""
     GR = empty((len(R), 2 * width))
     GR[:] = 0
     GR[:, width : width + R.shape[1]] = R

@@ -13,7 +13,7 @@ from genelin.system.threads import equal, in_threads
 
 __all__ = ["panels_add", "panels_dot", "panels_gram", "panels_rotate", "panels_times"]
 
-PIECE = 256  # rows of a block that stay at hand while all panels have their turn
+PIECE = 256  # rows of a block that stay in the cache while all panels have their turn
 WORTH = 2**15  # numbers of panels and of a block that are worth a thread
 
 

@@ -21,7 +21,7 @@ FEW = 32  # of so many eigenvalues, one by bisection takes as long as all by ite
 def leading_pairs(M: Block, count: int, which: Which = "LM") -> tuple[Vector, Block]:
     """Eigenvalues of M in the order asked for, one more than `count` at least, and so many vectors.
 
-    M is reduced to three diagonals, which costs 4/3·d³; a few vectors add little to that, where
+    M is reduced to tridiagonal form, which costs 4/3·d³; a few vectors add little to that, where
     all of them would take three times as long. Only the lower triangle of M is read, which may be
     overwritten.
 

@@ -36,7 +36,7 @@ def orthonormalise(
     ----------
     Z : (d, k) block.
     B : anything with `B @ Z`.
-    BZ : B @ Z, where it is at hand.
+    BZ : B @ Z, where it is available.
     spare : (d, m) block that fills lost directions, until there are `columns` (None: those of Z).
     drop : give up directions whose squared length, after scaling, is below this part of the
         largest one; those below rounding go in any case.

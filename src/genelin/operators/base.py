@@ -70,7 +70,7 @@ class Operator(ABC):
     properties, never for a type:
 
     - `diagonal()`: the diagonal, or None where it cannot be had cheaply;
-    - `entries()`: the matrix itself where it is at hand (for factorisations), or None; what has to
+    - `entries()`: the matrix itself where it is known (for factorisations), or None; what has to
       be formed for it, by so many flops (`forming`), is formed once and kept;
     - `factor()`: the Cholesky factor of that, sparse where it has few entries, or None; kept, too;
     - `fill`: what sparse factors would be, where it is a sparse matrix, or None;
@@ -131,7 +131,7 @@ class Operator(ABC):
         return None
 
     def entries(self) -> Entries | None:
-        """The matrix itself where it is at hand, or None."""
+        """The matrix itself where it is available, or None."""
         return None
 
     @cached_property

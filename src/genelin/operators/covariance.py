@@ -240,7 +240,7 @@ class Gram(Operator):
 
 
 def own_products(grams: tuple[Any, ...], blocks: list[Block]) -> tuple[Block, Block] | None:
-    """S_x Vx and S_y Vy of two views whose rows are elsewhere, in one sum; None for others.
+    """S_x Vx and S_y Vy of two views whose rows are out of core, in one sum; None for others.
 
     Examples
     --------

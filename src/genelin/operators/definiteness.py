@@ -15,7 +15,7 @@ from genelin.operators.base import Operator
 __all__ = ["refuse_asymmetric", "refuse_indefinite", "refuse_nonsquare"]
 
 FACTORED = 4096  # up to this size B is factored to see whether it is positive definite
-TILE = 256  # rows and columns that are compared while they are at hand
+TILE = 256  # rows and columns that are compared while they are in the cache
 ROUNDING = 1e-10  # of the largest entry
 
 

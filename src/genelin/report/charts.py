@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from genelin.estimators.displays import AGAINST
-from genelin.report.report_model import Array, Subject
+from genelin.report.report_model import Array, ReportModel
 from genelin.report.score_sample import Drawn
 
 __all__ = [
@@ -74,46 +74,46 @@ class Series(NamedTuple):
     dash: str
 
 
-def value_series(subject: Subject, held_out: Array | None) -> list[Series]:
+def value_series(model: ReportModel, held_out: Array | None) -> list[Series]:
     """The values of all components, and what is left of them in plain scores and held-out rows."""
-    series = [Series("of the fit", subject.values, MARKS[0], "solid")]
-    scores = getattr(subject.solution, "score_correlations", None)
-    if scores is not None and not np.allclose(scores, subject.values, atol=1e-3):
+    series = [Series("of the fit", model.values, MARKS[0], "solid")]
+    scores = getattr(model.solution, "score_correlations", None)
+    if scores is not None and not np.allclose(scores, model.values, atol=1e-3):
         series.append(Series("of scores, without the ridge", scores, MARKS[2], "dotted"))
     if held_out is not None:
         series.append(Series("of scores of held-out rows", held_out, MARKS[1], "dashed"))
     return series
 
 
-def values_chart(subject: Subject, series: list[Series]) -> dict[str, Any]:
+def values_chart(model: ReportModel, series: list[Series]) -> dict[str, Any]:
     """Curves over the components."""
-    k = len(subject.values)
+    k = len(model.values)
     columns: dict[str, Any] = {f"s{place}": line.numbers for place, line in enumerate(series)}
     columns["component"] = np.arange(1, k + 1)
     tips = [(line.label, f"@s{place}{{0.0000}}") for place, line in enumerate(series)]
-    figure = _figure(subject.component, subject.value, "values")
+    figure = _figure(model.component, model.value, "values")
     source = bokeh().models.ColumnDataSource(columns)
     for place, line in enumerate(series):
         look = {"source": source, "color": line.mark.colour}
-        if subject.two_views:
+        if model.two_views:
             figure.line("component", f"s{place}", line_dash=line.dash, line_width=2, **look)
         else:
             ends = {"x0": "component", "x1": "component", "y0": 0.0, "y1": f"s{place}"}
             figure.segment(**ends, line_width=2, **look)
         size = 9 if k <= 50 else 5
         points = figure.scatter("component", f"s{place}", marker=line.mark.shape, size=size, **look)
-        _hover(figure, points, [(subject.component, "@component"), *tips])
+        _hover(figure, points, [(model.component, "@component"), *tips])
     figure.xaxis.ticker = bokeh().models.BasicTicker(min_interval=1, num_minor_ticks=0)
     figure.x_range = bokeh().models.Range1d(0.5, k + 0.5)
     lowest = min(float(line.numbers.min()) for line in series)
-    if subject.two_views:
+    if model.two_views:
         figure.y_range.start = min(0.0, 1.1 * lowest)
     return _item(figure)
 
 
-def convergence_chart(subject: Subject, log: bool) -> dict[str, Any] | None:
+def convergence_chart(model: ReportModel, log: bool) -> dict[str, Any] | None:
     """The residual over time, passes, iterations or flops; None for a direct solution."""
-    trace = subject.solution.trace
+    trace = model.solution.trace
     if not len(trace):
         return None
     kept = np.unique(np.linspace(0, len(trace) - 1, min(len(trace), MOST_RECORDS)).astype(int))
@@ -136,12 +136,12 @@ def convergence_chart(subject: Subject, log: bool) -> dict[str, Any] | None:
         ("passes", "@passes{0.0}"),
     ]
     _hover(figure, points, tips)
-    if subject.tol is not None:
+    if model.tol is not None:
         line = models.Span(
-            location=subject.tol, dimension="width", line_dash="dotted", line_width=2, name="tol"
+            location=model.tol, dimension="width", line_dash="dotted", line_width=2, name="tol"
         )
         figure.add_layout(line)
-        lowest = min(float(columns["residual"].min()), subject.tol)
+        lowest = min(float(columns["residual"].min()), model.tol)
         figure.y_range = models.Range1d(lowest / 3, 3 * float(columns["residual"].max()))
     return _item(figure)
 

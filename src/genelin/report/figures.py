@@ -17,7 +17,7 @@ from genelin.estimators.displays import (
 )
 from genelin.io import write_atomically
 from genelin.io.damaged_files import shortened
-from genelin.report.report_model import Subject, subject_of
+from genelin.report.report_model import ReportModel, report_model_of
 from genelin.report.score_sample import Drawn, drawn_scores, held_out_correlations
 
 __all__ = ["write_figures"]
@@ -71,15 +71,15 @@ def write_figures(
     unknown = [kind for kind in formats if kind not in FORMATS]
     if unknown or not formats:
         raise ValueError(f"formats={formats!r}: give some of {', '.join(FORMATS)}")
-    subject = subject_of(estimator, x_names, y_names, X=X, y=y)
-    k = len(subject.values)
+    model = report_model_of(estimator, x_names, y_names, X=X, y=y)
+    k = len(model.values)
     if not isinstance(components, int | np.integer) or not 1 <= components <= k:
         raise ValueError(f"components={components!r} must be an integer from 1 to {k}")
-    drawn = drawn_scores(subject, X, y, k)
-    left = held_out_correlations(subject, held_out)
+    drawn = drawn_scores(model, X, y, k)
+    left = held_out_correlations(model, held_out)
     folder, files = Path(folder), []
     folder.mkdir(parents=True, exist_ok=True)
-    for name, display in _pictures(subject, drawn, left, components):
+    for name, display in _pictures(model, drawn, left, components):
         for kind in formats:
             files.append(folder / f"{name}.{kind}")
             write_atomically(files[-1], _encoded(display.figure_, kind))
@@ -88,45 +88,45 @@ def write_figures(
 
 
 def _pictures(
-    subject: Subject, drawn: Drawn | None, held_out: Any, components: int
+    model: ReportModel, drawn: Drawn | None, held_out: Any, components: int
 ) -> Iterator[tuple[str, Any]]:
     """Names of the pictures that a fit has, and their displays."""
-    yield "values", _values(subject, held_out)
-    trace = subject.solution.trace
+    yield "values", _values(model, held_out)
+    trace = model.solution.trace
     if len(trace):
         against, residual = trace.column("seconds"), trace.column("residual")
         curve = ConvergenceDisplay(
-            against=against, residual=residual, by="seconds", tol=subject.tol, name="residual"
+            against=against, residual=residual, by="seconds", tol=model.tol, name="residual"
         )
         yield "convergence", curve.plot()
     for component in range(components):
         if drawn is not None:
-            yield f"scores-{component + 1}", _scores(subject, drawn, component)
-        yield f"{subject.contributions}-{component + 1}", _loadings(subject, component)
+            yield f"scores-{component + 1}", _scores(model, drawn, component)
+        yield f"{model.contributions}-{component + 1}", _loadings(model, component)
 
 
-def _values(subject: Subject, held_out: Any) -> CorrelationsDisplay:
-    scores = getattr(subject.solution, "score_correlations", None)
+def _values(model: ReportModel, held_out: Any) -> CorrelationsDisplay:
+    scores = getattr(model.solution, "score_correlations", None)
     display = CorrelationsDisplay(
-        canonical_correlations=subject.values, score_correlations=scores, held_out=held_out
+        canonical_correlations=model.values, score_correlations=scores, held_out=held_out
     ).plot()
-    display.ax_.set(xlabel=subject.component, ylabel=subject.value)
+    display.ax_.set(xlabel=model.component, ylabel=model.value)
     return display
 
 
-def _scores(subject: Subject, drawn: Drawn, component: int) -> ScoresDisplay:
+def _scores(model: ReportModel, drawn: Drawn, component: int) -> ScoresDisplay:
     """One component in both views, or beside the next where there is one view."""
     labels = None if drawn.groups is None else np.array(drawn.classes)[drawn.groups]
     views = [matrix.astype(np.float64) for matrix in drawn.scores.values()]
     last = views[-1].shape[1] - 1
-    other = component if subject.two_views else min(component + 1, last)
+    other = component if model.two_views else min(component + 1, last)
     display = ScoresDisplay(
         x_scores=views[0][:, component],
         y_scores=views[-1][:, other],
         component=component,
         labels=labels,
     ).plot()
-    if not subject.two_views:
+    if not model.two_views:
         display.ax_.set(
             xlabel=f"score on component {component + 1}",
             ylabel=f"score on component {other + 1}",
@@ -135,9 +135,9 @@ def _scores(subject: Subject, drawn: Drawn, component: int) -> ScoresDisplay:
     return display
 
 
-def _loadings(subject: Subject, component: int) -> LoadingsDisplay:
-    sides = [view.largest(component, MOST_FEATURES) for view in subject.views]
-    x, y = sides if subject.two_views else (sides[0], [])
+def _loadings(model: ReportModel, component: int) -> LoadingsDisplay:
+    sides = [view.largest(component, MOST_FEATURES) for view in model.views]
+    x, y = sides if model.two_views else (sides[0], [])
     display = LoadingsDisplay(
         x_loadings=np.array([number for _, number in x]),
         y_loadings=np.array([number for _, number in y]),
@@ -145,8 +145,8 @@ def _loadings(subject: Subject, component: int) -> LoadingsDisplay:
         y_names=[_plain(name) for name, _ in y],
         component=component,
     ).plot()
-    display.ax_.set_xlabel(f"{subject.contribution}, {subject.component} {component + 1}")
-    if not subject.two_views:
+    display.ax_.set_xlabel(f"{model.contribution}, {model.component} {component + 1}")
+    if not model.two_views:
         display.ax_.get_legend().remove()
     return display
 

@@ -29,7 +29,7 @@ from genelin.report.charts import (
     value_series,
     values_chart,
 )
-from genelin.report.report_model import Array, Subject, subject_of
+from genelin.report.report_model import Array, ReportModel, report_model_of
 from genelin.report.reproduction_steps import call, settings_rows, snippet, written
 from genelin.report.score_sample import Drawn, drawn_scores, held_out_correlations
 from genelin.report.summary_text import cautions, plural, power, verdict
@@ -104,38 +104,38 @@ def write_report(
         raise FileNotFoundError(f"path={str(path)!r}: there is no folder {str(path.parent)!r}")
     if plan is not None and not isinstance(plan, Plan):
         raise TypeError(f"plan is a {type(plan).__name__}: give that of plan_cca or plan_top_k")
-    subject = subject_of(estimator, x_names, y_names, settings.get("tol"), X=X, y=y)
-    left = held_out_correlations(subject, held_out)
-    drawn = drawn_scores(subject, X, y, min(len(subject.values), MOST_COMPONENTS))
-    headline, trust = verdict(subject)
-    series = value_series(subject, left)
+    model = report_model_of(estimator, x_names, y_names, settings.get("tol"), X=X, y=y)
+    left = held_out_correlations(model, held_out)
+    drawn = drawn_scores(model, X, y, min(len(model.values), MOST_COMPONENTS))
+    headline, trust = verdict(model)
+    series = value_series(model, left)
     charts = {
-        "values": values_chart(subject, series),
-        "convergence": convergence_chart(subject, log=False),
-        "convergence-log": convergence_chart(subject, log=True),
+        "values": values_chart(model, series),
+        "convergence": convergence_chart(model, log=False),
+        "convergence-log": convergence_chart(model, log=True),
         "scores": None if drawn is None else scores_chart(drawn),
     }
     content = _rendered(
-        title=title or _title(subject),
+        title=title or _title(model),
         written=_now(),
         version=__version__,
-        subject=subject,
+        model=model,
         headline=headline,
         trust=trust,
-        cautions=cautions(subject, left, warnings),
-        data=_data_rows(subject, X, y, drawn) + _texts(_checked(data, "data")),
-        values=_value_rows(subject, left),
+        cautions=cautions(model, left, warnings),
+        data=_data_rows(model, X, y, drawn) + _texts(_checked(data, "data")),
+        values=_value_rows(model, left),
         series=series,
         held_out=left is not None,
         plan=plan,
-        method=_method(subject),
-        shares=time_shares(subject.solution, _checked(timings, "timings")),
-        curve=_curve(subject),
+        method=_method(model),
+        shares=time_shares(model.solution, _checked(timings, "timings")),
+        curve=_curve(model),
         against=AGAINST,
         drawn=drawn,
-        loadings=_loadings(subject),
-        settings=settings_rows(subject, settings),
-        snippet=snippet(subject),
+        loadings=_loadings(model),
+        settings=settings_rows(model, settings),
+        snippet=snippet(model),
         versions=_versions(),
         charts={name: item for name, item in charts.items() if item is not None},
     )
@@ -156,22 +156,22 @@ def _now() -> dict[str, str]:
     return {"exact": now.isoformat(timespec="seconds"), "said": said}
 
 
-def _title(subject: Subject) -> str:
-    return "Canonical correlations" if subject.two_views else "Generalized eigenvectors"
+def _title(model: ReportModel) -> str:
+    return "Canonical correlations" if model.two_views else "Generalized eigenvectors"
 
 
 # --- What stands in the tables -------------------------------------------------------------------
 
 
-def _data_rows(subject: Subject, X: Any, y: Any, drawn: Drawn | None) -> list[tuple[str, str]]:
-    rows = [("Run", call(subject))]
-    if not subject.two_views and subject.estimator is None:
-        return [*rows, ("Size of A and B", f"{len(subject.views[0].features):,}")]
-    if subject.rows is not None:
-        rows.append(("Rows fitted", f"{subject.rows:,}"))
+def _data_rows(model: ReportModel, X: Any, y: Any, drawn: Drawn | None) -> list[tuple[str, str]]:
+    rows = [("Run", call(model))]
+    if not model.two_views and model.estimator is None:
+        return [*rows, ("Size of A and B", f"{len(model.views[0].features):,}")]
+    if model.rows is not None:
+        rows.append(("Rows fitted", f"{model.rows:,}"))
     elif drawn is not None:
         rows.append(("Rows", f"{drawn.total:,}"))
-    for view, matrix in zip(subject.views, (X, y), strict=False):
+    for view, matrix in zip(model.views, (X, y), strict=False):
         name = f"Features of {view.name}" if view.name else "Features"
         kind = _kind(matrix)
         rows.append((name, f"{len(view.features):,}{kind and f' ({kind})'}"))
@@ -195,43 +195,43 @@ def _kind(matrix: Any) -> str:
     return kind if path is None else f"{path}, {kind}"
 
 
-def _value_rows(subject: Subject, held_out: Array | None) -> list[dict[str, Any]]:
-    scores = getattr(subject.solution, "score_correlations", None)
-    residuals, met = subject.relative_residuals, subject.certified
+def _value_rows(model: ReportModel, held_out: Array | None) -> list[dict[str, Any]]:
+    scores = getattr(model.solution, "score_correlations", None)
+    residuals, met = model.relative_residuals, model.certified
     return [
         {
             "number": place + 1,
-            "value": float(subject.values[place]),
+            "value": float(model.values[place]),
             "score": None if scores is None else float(scores[place]),
             "held_out": None if held_out is None else float(held_out[place]),
             "residual": float(residuals[place]),
             "certified": bool(met[place]),
         }
-        for place in range(min(len(subject.values), MOST_COMPONENTS))
+        for place in range(min(len(model.values), MOST_COMPONENTS))
     ]
 
 
-def _method(subject: Subject) -> str:
-    if subject.solution.route:
-        name, _, reason = subject.solution.route.partition(": ")
+def _method(model: ReportModel) -> str:
+    if model.solution.route:
+        name, _, reason = model.solution.route.partition(": ")
         return f"chosen by genelin: {name} ({reason})"
-    method = getattr(subject.estimator, "method", None)
+    method = getattr(model.estimator, "method", None)
     return "as chosen by genelin" if method is None else f"as asked for: {written(method)}"
 
 
-def _curve(subject: Subject) -> list[Any]:
+def _curve(model: ReportModel) -> list[Any]:
     """Some records of the trace, for the table beside the picture."""
-    trace = subject.solution.trace
+    trace = model.solution.trace
     kept = np.unique(np.linspace(0, len(trace) - 1, min(len(trace), 20)).astype(int))
     return [trace[int(place)] for place in kept]
 
 
-def _loadings(subject: Subject) -> list[list[dict[str, Any]]]:
+def _loadings(model: ReportModel) -> list[list[dict[str, Any]]]:
     """Component → view → the features that contribute most, and how long their bars are."""
     components = []
-    for place in range(min(len(subject.values), MOST_COMPONENTS)):
+    for place in range(min(len(model.values), MOST_COMPONENTS)):
         sides = []
-        for view in subject.views:
+        for view in model.views:
             largest = view.largest(place, MOST_FEATURES)
             longest = max((abs(number) for _, number in largest), default=0.0) or 1.0
             bars = [

@@ -13,7 +13,7 @@ from genelin.estimators.displays import feature_names
 from genelin.estimators.generalized_eigen import GeneralizedEigen
 from genelin.results import CCASolution, EigenSolution
 
-__all__ = ["Subject", "View", "subject_of"]
+__all__ = ["ReportModel", "View", "report_model_of"]
 
 Array = NDArray[np.float64]
 
@@ -34,7 +34,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Subject:
+class ReportModel:
     """An answer and the words for it.
 
     Attributes
@@ -85,7 +85,7 @@ class Subject:
         return met
 
 
-def subject_of(
+def report_model_of(
     estimator: Any,
     x_names: Any = None,
     y_names: Any = None,
@@ -93,7 +93,7 @@ def subject_of(
     *,
     X: Any = None,
     y: Any = None,
-) -> Subject:
+) -> ReportModel:
     """Look at what was given, once.
 
     Parameters
@@ -108,8 +108,8 @@ def subject_of(
     --------
     >>> import numpy as np
     >>> from genelin import top_k
-    >>> subject = subject_of(top_k(np.diag([1.0, 5.0, 3.0]), k=2), tol=1e-8)
-    >>> subject.value, subject.views[0].largest(0, 1)
+    >>> model = report_model_of(top_k(np.diag([1.0, 5.0, 3.0]), k=2), tol=1e-8)
+    >>> model.value, model.views[0].largest(0, 1)
     ('eigenvalue', [('x1', 1.0)])
     """
     if isinstance(estimator, CCA | GeneralizedEigen):
@@ -137,7 +137,7 @@ def _columns(X: Any) -> Any:
     return None if columns is None or callable(columns) else list(columns)
 
 
-def _of_pairs(estimator: Any, x_names: Any, y_names: Any, tol: float | None) -> Subject:
+def _of_pairs(estimator: Any, x_names: Any, y_names: Any, tol: float | None) -> ReportModel:
     fitted = isinstance(estimator, CCA)
     solution = estimator.solution_ if fitted else estimator
     matrices = (
@@ -149,7 +149,7 @@ def _of_pairs(estimator: Any, x_names: Any, y_names: Any, tol: float | None) -> 
         View(name, feature_names(names, len(matrix), name.lower()), matrix)
         for name, names, matrix in zip("Xy", (x_names, y_names), matrices, strict=True)
     )
-    return Subject(
+    return ReportModel(
         estimator=estimator if fitted else None,
         solution=solution,
         values=solution.correlations,
@@ -162,7 +162,7 @@ def _of_pairs(estimator: Any, x_names: Any, y_names: Any, tol: float | None) -> 
     )
 
 
-def _of_directions(estimator: Any, x_names: Any, y_names: Any, tol: float | None) -> Subject:
+def _of_directions(estimator: Any, x_names: Any, y_names: Any, tol: float | None) -> ReportModel:
     if y_names is not None:
         raise ValueError(
             f"y_names was given, but {type(estimator).__name__} has one set of features: name "
@@ -171,7 +171,7 @@ def _of_directions(estimator: Any, x_names: Any, y_names: Any, tol: float | None
     fitted = isinstance(estimator, GeneralizedEigen)
     solution = estimator.solution_ if fitted else estimator
     view = View("", feature_names(x_names, len(solution.vectors), "x"), solution.vectors)
-    return Subject(
+    return ReportModel(
         estimator=estimator if fitted else None,
         solution=solution,
         values=solution.values,

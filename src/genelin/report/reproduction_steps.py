@@ -12,26 +12,26 @@ import numpy as np
 
 import genelin
 from genelin import solvers
-from genelin.report.report_model import Subject
+from genelin.report.report_model import ReportModel
 
 __all__ = ["call", "settings_rows", "snippet", "written"]
 
 
-def settings_rows(subject: Subject, given: Mapping[str, Any]) -> list[tuple[str, str]]:
+def settings_rows(model: ReportModel, given: Mapping[str, Any]) -> list[tuple[str, str]]:
     """All settings of the estimator, and those that the caller adds."""
-    own = {} if subject.estimator is None else subject.estimator.get_params(deep=False)
+    own = {} if model.estimator is None else model.estimator.get_params(deep=False)
     rows = [(name, written(value)) for name, value in own.items()]
     return rows + [(str(name), str(value)) for name, value in given.items()]
 
 
-def call(subject: Subject) -> str:
+def call(model: ReportModel) -> str:
     """The expression that makes the estimator, or the function that a solution came from."""
-    if subject.estimator is None:
-        function, data = ("top_k_cca", "X, Y") if subject.two_views else ("top_k", "A, B")
-        return f"{function}({data}, k={len(subject.values)})"
-    kind = type(subject.estimator)
+    if model.estimator is None:
+        function, data = ("top_k_cca", "X, Y") if model.two_views else ("top_k", "A, B")
+        return f"{function}({data}, k={len(model.values)})"
+    kind = type(model.estimator)
     defaults = inspect.signature(kind).parameters
-    given = {name: written(getattr(subject.estimator, name)) for name in defaults}
+    given = {name: written(getattr(model.estimator, name)) for name in defaults}
     changed = [
         f"{name}={value}"
         for name, value in given.items()
@@ -40,25 +40,25 @@ def call(subject: Subject) -> str:
     return f"{kind.__name__}({', '.join(changed)})"
 
 
-def snippet(subject: Subject) -> str:
+def snippet(model: ReportModel) -> str:
     """Python that fits the same again; empty for a solution on its own.
 
     Examples
     --------
     >>> from sklearn.datasets import load_linnerud
     >>> from genelin import CCA
-    >>> from genelin.report.report_model import subject_of
+    >>> from genelin.report.report_model import report_model_of
     >>> X, Y = load_linnerud(return_X_y=True)
-    >>> print(snippet(subject_of(CCA(1, reg=0.1).fit(X, Y))))
+    >>> print(snippet(report_model_of(CCA(1, reg=0.1).fit(X, Y))))
     from genelin import CCA
     <BLANKLINE>
     fitted = CCA(n_components=1, reg=0.1).fit(X, y)
     """
-    if subject.estimator is None:
+    if model.estimator is None:
         return ""
-    labelled = subject.two_views or hasattr(subject.estimator, "classes_")
+    labelled = model.two_views or hasattr(model.estimator, "classes_")
     data = "X, y" if labelled else "X, background=background"
-    made = call(subject)
+    made = call(model)
     return f"{_imports(made)}\n\nfitted = {made}.fit({data})"
 
 

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from genelin.estimators.displays import column_correlations
 from genelin.io.damaged_files import shortened
-from genelin.report.report_model import Array, Subject
+from genelin.report.report_model import Array, ReportModel
 
 __all__ = ["Drawn", "drawn_scores", "held_out_correlations"]
 
@@ -55,17 +55,17 @@ class Drawn:
         return len(self.rows) < self.total
 
 
-def drawn_scores(subject: Subject, X: Any, y: Any, components: int) -> Drawn | None:
+def drawn_scores(model: ReportModel, X: Any, y: Any, components: int) -> Drawn | None:
     """Scores of a sample of rows of X and y; None where no data were given."""
     if X is None and y is None:
         return None
-    if subject.estimator is None:
+    if model.estimator is None:
         raise ValueError(
-            f"X was given, but a {type(subject.solution).__name__} does not know how its data were "
+            f"X was given, but a {type(model.solution).__name__} does not know how its data were "
             "centred and scaled: fit an estimator to have scores in the report, or leave X and y "
             "out"
         )
-    if X is None or (subject.two_views and y is None):
+    if X is None or (model.two_views and y is None):
         missing = "X" if X is None else "y"
         raise ValueError(f"{missing} is missing: scores need the rows of both views, or of none")
     total = _row_count(X, "X")
@@ -73,30 +73,30 @@ def drawn_scores(subject: Subject, X: Any, y: Any, components: int) -> Drawn | N
         raise ValueError(
             f"X has {total} rows but y has {_row_count(y, 'y')}: they must describe the same rows"
         )
-    most = max(100, MOST_NUMBERS // (components * len(subject.views)))
+    most = max(100, MOST_NUMBERS // (components * len(model.views)))
     rows = _sample(total, min(MOST_POINTS, most))
     with warnings.catch_warnings():  # rows taken from a file have lost the names of their columns
         warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
-        if not subject.two_views:
-            scores = {"": subject.estimator.transform(_taken(X, rows))}
+        if not model.two_views:
+            scores = {"": model.estimator.transform(_taken(X, rows))}
             return Drawn(rows, total, _small(scores, components), *_grouped(y, rows))
-        of_x, of_y = subject.estimator.transform(_taken(X, rows), _taken(y, rows))
+        of_x, of_y = model.estimator.transform(_taken(X, rows), _taken(y, rows))
     return Drawn(rows, total, _small({"X": of_x, "y": of_y}, components))
 
 
-def held_out_correlations(subject: Subject, held_out: Any) -> Array | None:
+def held_out_correlations(model: ReportModel, held_out: Any) -> Array | None:
     """Correlations of the scores of rows that were not in the fit, or the numbers as given."""
     if held_out is None:
         return None
-    if not subject.two_views:
+    if not model.two_views:
         raise ValueError("held_out is about correlations of two views: leave it out here")
-    k = len(subject.values)
+    k = len(model.values)
     if isinstance(held_out, tuple | list) and len(held_out) == 2 and _is_table(held_out[0]):
-        if subject.estimator is None:
+        if model.estimator is None:
             raise ValueError(
                 "held_out=(X, y) needs a fitted CCA: for a CCASolution give the k correlations"
             )
-        return column_correlations(*subject.estimator.transform(*held_out))
+        return column_correlations(*model.estimator.transform(*held_out))
     numbers = np.asarray(held_out, dtype=np.float64)
     if numbers.shape != (k,) or not np.isfinite(numbers).all():
         raise ValueError(

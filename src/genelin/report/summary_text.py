@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from genelin.errors import ConvergenceWarning
-from genelin.report.report_model import Array, Subject
+from genelin.report.report_model import Array, ReportModel
 from genelin.results import Status
 
 __all__ = ["Caution", "cautions", "plural", "power", "spans", "verdict"]
@@ -55,21 +55,21 @@ def spans(places: Sequence[int]) -> str:
     )
 
 
-def verdict(subject: Subject) -> tuple[str, str]:
+def verdict(model: ReportModel) -> tuple[str, str]:
     """What was reached in a sentence, and how far to trust it in another.
 
     Examples
     --------
     >>> import numpy as np
     >>> from genelin import top_k
-    >>> from genelin.report.report_model import subject_of
-    >>> verdict(subject_of(top_k(np.diag([1.0, 5.0, 3.0]), k=2), tol=1e-8))[0]
+    >>> from genelin.report.report_model import report_model_of
+    >>> verdict(report_model_of(top_k(np.diag([1.0, 5.0, 3.0]), k=2), tol=1e-8))[0]
     '2 eigenpairs, all certified to 1e-8'
     """
-    k, met = len(subject.values), subject.certified
-    worst = float(subject.relative_residuals.max(initial=0.0))
-    reached = power(worst) if subject.tol is None else power(subject.tol)
-    counted = plural(k, subject.component)
+    k, met = len(model.values), model.certified
+    worst = float(model.relative_residuals.max(initial=0.0))
+    reached = power(worst) if model.tol is None else power(model.tol)
+    counted = plural(k, model.component)
     if met.all():
         headline = f"{counted},{' all' if k > 1 else ''} certified to {reached}"
     elif met.any():
@@ -77,15 +77,15 @@ def verdict(subject: Subject) -> tuple[str, str]:
         headline = f"{int(met.sum())} of {counted} certified to {reached}; {others}"
     else:
         headline = f"{counted}, not converged: the largest residual is {power(worst)}"
-    return headline, _trust(subject)
+    return headline, _trust(model)
 
 
-def _trust(subject: Subject) -> str:
-    solution = subject.solution
+def _trust(model: ReportModel) -> str:
+    solution = model.solution
     sine = float(solution.sin_theta_bound)
     if sine >= 1:
-        return f"No gap behind the last {subject.value} is seen, so the angle has no bound."
-    space = "canonical spaces" if subject.two_views else "eigenspace"
+        return f"No gap behind the last {model.value} is seen, so the angle has no bound."
+    space = "canonical spaces" if model.two_views else "eigenspace"
     if solution.gap_certified:
         certain = "for certain: every value was computed or counted, so none can have been missed"
     else:
@@ -101,9 +101,9 @@ class Caution:
     text: str
 
 
-def cautions(subject: Subject, held_out: Array | None, given: Iterable[Any]) -> list[Caution]:
+def cautions(model: ReportModel, held_out: Array | None, given: Iterable[Any]) -> list[Caution]:
     """What the answer itself shows, then what was warned of while it was found."""
-    found = [*_of_status(subject), *_of_data(subject), *_of_held_out(subject, held_out)]
+    found = [*_of_status(model), *_of_data(model), *_of_held_out(model, held_out)]
     for warning in given:
         if isinstance(warning, python_warnings.WarningMessage):
             warning = warning.message
@@ -119,8 +119,8 @@ def cautions(subject: Subject, held_out: Array | None, given: Iterable[Any]) -> 
 TITLES = {"RankDeficiencyWarning": "Features are dependent"}
 
 
-def _of_status(subject: Subject) -> list[Caution]:
-    solution = subject.solution
+def _of_status(model: ReportModel) -> list[Caution]:
+    solution = model.solution
     status = solution.status
     if not solution.converged:
         return [Caution(f"Not converged: {status.label}", status.advice)]
@@ -130,16 +130,16 @@ def _of_status(subject: Subject) -> list[Caution]:
         return [
             Caution(
                 "Values are good, directions are not settled",
-                f"The values meet the tolerance, but the {subject.component}s may turn: values "
+                f"The values meet the tolerance, but the {model.component}s may turn: values "
                 "behind the last are close. Lower tol, or choose their number at a gap.",
             )
         ]
     return []
 
 
-def _of_data(subject: Subject) -> list[Caution]:
+def _of_data(model: ReportModel) -> list[Caution]:
     found = []
-    if subject.two_views and float(subject.values.max(initial=0.0)) > 1 + 1e-9:
+    if model.two_views and float(model.values.max(initial=0.0)) > 1 + 1e-9:
         found.append(
             Caution(
                 "Correlations above 1",
@@ -147,15 +147,15 @@ def _of_data(subject: Subject) -> list[Caution]:
                 "the correlations of scores instead.",
             )
         )
-    features = sum(len(view.features) for view in subject.views)
-    settings = subject.estimator
-    if subject.two_views and subject.rows is not None and features >= subject.rows:
+    features = sum(len(view.features) for view in model.views)
+    settings = model.estimator
+    if model.two_views and model.rows is not None and features >= model.rows:
         bare = settings.shrinkage is None and not np.any(np.asarray(settings.reg) > 0)
         if bare:
             found.append(
                 Caution(
                     "More features than rows, and no ridge",
-                    f"{plural(features, 'feature')} can fit {plural(subject.rows, 'row')} by "
+                    f"{plural(features, 'feature')} can fit {plural(model.rows, 'row')} by "
                     "chance: correlations of 1 mean nothing here. Set reg, and judge by rows that "
                     "were held out.",
                 )
@@ -163,10 +163,10 @@ def _of_data(subject: Subject) -> list[Caution]:
     return found
 
 
-def _of_held_out(subject: Subject, held_out: Array | None) -> list[Caution]:
+def _of_held_out(model: ReportModel, held_out: Array | None) -> list[Caution]:
     if held_out is None:
         return []
-    lost = np.flatnonzero(held_out < LOST * subject.values)
+    lost = np.flatnonzero(held_out < LOST * model.values)
     if not len(lost):
         return []
     one = len(lost) == 1

@@ -22,16 +22,14 @@ class GD(GradientSolver):
 
     Parameters
     ----------
-    bounds : (α, β) with α ≤ λ_min(B) and β ≥ λ_max(B); estimated by Lanczos when None.
-    max_iter : most steps per solve.
+    bounds, max_iter : as for `AGD`.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from genelin import GenELinK, solvers, top_k
-    >>> A, B = np.diag([3.0, 2.0, 1.0]), np.diag([1.0, 2.0, 1.0])
-    >>> top_k(A, B, k=1, method=GenELinK(solver=solvers.GD())).values.round(6).tolist()
-    [3.0]
+    >>> from genelin import operators
+    >>> B, gd = operators.as_operator(np.diag([1.0, 2.0])), GD()
+    >>> gd.solve(gd.init(B), np.ones((2, 1)), np.zeros((2, 1)), 1e-12).value.round(4).tolist()
+    [[1.0], [0.5]]
     """
 
     def enough(self, state: GradientState, reduction: float) -> float:

@@ -15,7 +15,7 @@ __all__ = ["LINE", "buffer_pool", "empty", "in_line", "zeros"]
 LINE = 64  # bytes that memory is read by
 LARGE = 2**20  # bytes of an array that is worth to be kept
 MOST_FREE = 2**32  # bytes that are kept for later, at most; what was never touched takes none
-SPARING = 2**27  # the same, of runs that read their data from elsewhere to spare memory
+SPARING = 2**27  # the same, of runs that read their data out of core to spare memory
 
 _here = threading.local()  # `shelf` of the run in this thread
 
@@ -101,7 +101,7 @@ def buffer_pool(sparing: bool = False) -> Iterator[None]:
 
 
 def empty(shape: tuple[int, ...], dtype: Any = np.float64) -> Any:
-    """An array without content that begins at a line of memory: its rows lie on as few as can be.
+    """An array without content that begins at a cache line: its rows lie on as few as can be.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def empty(shape: tuple[int, ...], dtype: Any = np.float64) -> Any:
 
 
 def zeros(shape: tuple[int, ...], dtype: Any = np.float64) -> Any:
-    """An array of zeros that begins at a line of memory, which no other array of the kind shares.
+    """An array of zeros that begins at a cache line, which no other array of the kind shares.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def zeros(shape: tuple[int, ...], dtype: Any = np.float64) -> Any:
 
 
 def in_line(array: Any) -> bool:
-    """Whether an array begins at a line of memory.
+    """Whether an array begins at a cache line.
 
     Examples
     --------

@@ -81,7 +81,7 @@ def _after_in_child() -> None:
 def _no_imports_begin() -> bool:
     """Keep other threads from beginning to import, unless one of them is at it: then say so."""
     _imp.acquire_lock()
-    if not _imported_elsewhere():
+    if not _imported_by_others():
         return True
     _imp.release_lock()
     return False
@@ -89,12 +89,12 @@ def _no_imports_begin() -> bool:
 
 def _finish_imports() -> None:
     """Wait for modules that other threads are importing."""
-    for name in _imported_elsewhere():
+    for name in _imported_by_others():
         with suppress(Exception):  # the thread that imports it says what is wrong
             importlib.import_module(name)
 
 
-def _imported_elsewhere() -> list[str]:
+def _imported_by_others() -> list[str]:
     """Modules that threads other than this one are importing, of packages whose imports end."""
     locks = dict(getattr(importlib._bootstrap, "_module_locks", {}))
     return [

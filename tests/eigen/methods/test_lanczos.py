@@ -1,4 +1,4 @@
-"""Block Lanczos: values that stand apart, copies, restarts, and who takes over."""
+"""Block Lanczos: well separated values, copies, restarts, and who takes over."""
 
 import numpy as np
 import pytest

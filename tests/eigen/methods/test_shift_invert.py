@@ -1,4 +1,4 @@
-"""Ends of a spectrum where values crowd: factors of A − σB, and when they are taken."""
+"""Ends of a spectrum where values are clustered: factors of A − σB, and when they are taken."""
 
 from dataclasses import replace
 
@@ -272,8 +272,8 @@ def test_a_pivot_of_zero_is_no_factor():
     ids=["path", "square", "square by nine", "large square", "cube", "diagonal"],
 )
 def test_fill_is_foreseen_within_a_factor_of_three(M):
-    foreseen, true = predicted_fill(M).entries, factored(M).entries
-    assert true / 3 <= foreseen <= 3 * true
+    predicted, true = predicted_fill(M).entries, factored(M).entries
+    assert true / 3 <= predicted <= 3 * true
 
 
 # --- A few vectors of a dense matrix -----------------------------------------------------------

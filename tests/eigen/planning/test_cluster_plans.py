@@ -223,11 +223,11 @@ def test_predicted_traffic_is_that_of_a_run(workers, monkeypatch):
     steps = solution.trace.column("inner_iterations")
     cluster = ClusterSpec(workers, 1, 1e9, 1e9)
     problem = TwoView(X, Y, **settings)
-    foreseen = route(
+    predicted = route(
         planned_on(cluster, problem, 8, DEFAULT_PROFILE, steps.mean()), "data as operator"
     )
     assert Workers.traffic == pytest.approx(
-        foreseen.traffic * len(steps) / OUTER_ITERATIONS, rel=0.5
+        predicted.traffic * len(steps) / OUTER_ITERATIONS, rel=0.5
     )
 
 

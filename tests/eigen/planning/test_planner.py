@@ -138,7 +138,7 @@ def test_a_plan_begins_an_iteration_and_tells_what_it_saw():
 
 
 def test_a_plan_begins_lanczos_and_tells_what_it_saw():
-    """A lattice in disorder: more steps than the rule foresees."""
+    """A lattice in disorder: more steps than the rule predicts."""
     line = sparse.diags_array([1.0, 1.0], offsets=[-1, 1], shape=(150, 150))
     disorder = np.random.default_rng(0).uniform(-1, 1, 150**2)
     A, wanted = sparse.kronsum(line, line) + sparse.diags_array(disorder), {"which": "LA"}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from genelin.cli.exit_codes import BadInputError, Code
+from genelin.cli.exit_codes import BadInputError, ExitCode
 from genelin.cli.options import (
     SOLVERS,
     MethodChoice,
@@ -51,7 +51,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Wishes:
+class OutputOptions:
     """What is to be written, and where."""
 
     output: str | None
@@ -138,13 +138,15 @@ def cca(
     from genelin.cli.read_views import read_views
 
     screen, began = Screen(as_json), time.perf_counter()
-    wishes = Wishes(output, scores, report, force, resume)
-    with _destination(wishes) as destination:
+    output_options = OutputOptions(output, scores, report, force, resume)
+    with _destination(output_options) as destination:
         screen.note(f"reading {x}" + (f" and {y}" if y else ""))
         _load_estimator_beside()
         views = read_views(x, y, x_columns, y_columns, header)
-        job = Job("cca", views, Settings(**problem), wishes, time.perf_counter() - began, header)
-        return _done(screen, job, destination)
+        context = FitContext(
+            "cca", views, Settings(**problem), output_options, time.perf_counter() - began, header
+        )
+        return _done(screen, context, destination)
 
 
 @click.command(short_help="The whole job on handwritten digits that come with scikit-learn.")
@@ -169,22 +171,24 @@ def demo(output: str, force: bool, as_json: bool) -> int:
     from genelin.cli.read_views import digits_views
 
     settings = Settings(5, reg=1e-2, method="ccalin", solver="agd", held_out=0.2)
-    wishes, screen = Wishes(output, force=force), Screen(as_json)
-    with _destination(wishes) as destination:
-        return _done(screen, Job("demo", digits_views(), settings, wishes), destination)
+    output_options, screen = OutputOptions(output, force=force), Screen(as_json)
+    with _destination(output_options) as destination:
+        return _done(
+            screen, FitContext("demo", digits_views(), settings, output_options), destination
+        )
 
 
-# --- The job -----------------------------------------------------------------------------------
+# --- The fit -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Job:
+class FitContext:
     """Data, settings, and what is to become of the answer."""
 
     command: str
     views: tuple[View, View]
     settings: Settings
-    wishes: Wishes
+    output_options: OutputOptions
     reading: float = 0.0  # seconds
     header: bool | None = None  # of CSV files
 
@@ -199,46 +203,48 @@ def _load_estimator_beside() -> None:
     threading.Thread(target=load, daemon=True).start()
 
 
-def _destination(wishes: Wishes) -> Any:
+def _destination(output_options: OutputOptions) -> Any:
     """Where results will go; refused before any work if that cannot be."""
     from genelin.cli.outputs import run_folder
     from genelin.cli.report_pages import refuse_undrawable
 
-    destination = run_folder(wishes.output, FILES, wishes.force, wishes.resume)
-    if wishes.report and wishes.output is not None:
+    destination = run_folder(
+        output_options.output, FILES, output_options.force, output_options.resume
+    )
+    if output_options.report and output_options.output is not None:
         refuse_undrawable()
     return destination
 
 
-def _done(screen: Screen, job: Job, destination: RunFolder | None) -> int:
+def _done(screen: Screen, context: FitContext, destination: RunFolder | None) -> int:
     """Fit, write, show."""
     from genelin.cli.outputs import interruptible
 
-    _refuse_k(job)
-    x, y = job.views
-    screen.note(f"fitting {job.settings.k} pairs of {x} and {y}")
-    held = _held_out(x.shape[0], job.settings)
+    _refuse_k(context)
+    x, y = context.views
+    screen.note(f"fitting {context.settings.k} pairs of {x} and {y}")
+    held = _held_out(x.shape[0], context.settings)
     with interruptible(destination):
-        estimator = _fitted(screen, job, destination, held)
+        estimator = _fitted(screen, context, destination, held)
         scores = None
         if destination is not None or held is not None:
             with screen.listening():
                 scores = estimator.transform(x.rows, y.rows)
-        record = _record(job, estimator, None if held is None else _correlations(scores, held))
+        record = _record(context, estimator, None if held is None else _correlations(scores, held))
         record["warnings"] = screen.warnings
         if destination is not None:
-            _write(destination, job, estimator, scores, held, record)
+            _write(destination, context, estimator, scores, held, record)
             record["files"] = destination.publish(ended=record["converged"])
     _show(screen, record)
-    return Code.DONE if record["converged"] else Code.NOT_CONVERGED
+    return ExitCode.DONE if record["converged"] else ExitCode.NOT_CONVERGED
 
 
-def _refuse_k(job: Job) -> None:
-    narrow = min(job.views, key=lambda view: view.shape[1])
-    if job.settings.k > narrow.shape[1]:
+def _refuse_k(context: FitContext) -> None:
+    narrow = min(context.views, key=lambda view: view.shape[1])
+    if context.settings.k > narrow.shape[1]:
         raise BadInputError(
-            f"-k {job.settings.k} is more than the {narrow.shape[1]} columns of {narrow.path}: ask "
-            "for fewer pairs"
+            f"-k {context.settings.k} is more than the {narrow.shape[1]} columns of {narrow.path}: "
+            "ask for fewer pairs"
         )
 
 
@@ -259,11 +265,11 @@ def _held_out(n: int, settings: Settings) -> Any:
     return held
 
 
-def _fitted(screen: Screen, job: Job, destination: RunFolder | None, held: Any) -> Any:
+def _fitted(screen: Screen, context: FitContext, destination: RunFolder | None, held: Any) -> Any:
     """The estimator; held-out rows are there, with weight 0."""
     from genelin import CCA
 
-    (x, y), settings = job.views, job.settings
+    (x, y), settings = context.views, context.settings
     estimator = CCA(
         settings.k,
         reg=settings.reg,
@@ -289,33 +295,33 @@ def _correlations(scores: Any, held: Any) -> list[float]:
     return [mean_correlation(U[held, j : j + 1], V[held, j : j + 1]) for j in range(U.shape[1])]
 
 
-def _record(job: Job, estimator: Any, held_out: list[float] | None) -> dict[str, Any]:
+def _record(context: FitContext, estimator: Any, held_out: list[float] | None) -> dict[str, Any]:
     """What was run and what came out, for run.json and --json."""
     from genelin.cli.outputs import ending
     from genelin.cli.versions import versions
 
     solution = estimator.solution_
     return {
-        "command": job.command,
+        "command": context.command,
         "arguments": list(click.get_current_context().obj),
         "correlations": solution.correlations,
         "residuals": solution.residuals,
         "score_correlations": solution.score_correlations,
         "held_out_correlations": held_out,
         **ending(solution),
-        "settings": asdict(job.settings),
+        "settings": asdict(context.settings),
         "inputs": [
             {"path": view.path, "shape": list(view.shape), "columns": view.names}
-            for view in job.views
+            for view in context.views
         ],
-        "header": job.header,
+        "header": context.header,
         "versions": versions(),
     }
 
 
 def _write(
     destination: RunFolder,
-    job: Job,
+    context: FitContext,
     estimator: Any,
     scores: Any,
     held: Any,
@@ -327,19 +333,19 @@ def _write(
     from genelin.cli.outputs import score_columns, write_json, write_scores, write_trace
     from genelin.cli.report_pages import write_page
 
-    x, _ = job.views
+    x, _ = context.views
     estimator.set_params(checkpoint=None, resume=False, verbose=0)  # those were of this run
     estimator.__dict__.pop("feature_names_in_", None)  # pages get names and rows by themselves
-    if job.wishes.report:
-        timings = {"reading": job.reading} if job.reading else None
-        write_page(destination.path(REPORT), estimator, job.views, record, timings)
+    if context.output_options.report:
+        timings = {"reading": context.reading} if context.reading else None
+        write_page(destination.path(REPORT), estimator, context.views, record, timings)
     if x.names is not None:
         estimator.feature_names_in_ = np.array(x.names, dtype=object)
     estimator.save(destination.path(MODEL))
     write_trace(destination.path(TRACE), estimator.solution_.trace)
-    if job.wishes.scores != "none":
+    if context.output_options.scores != "none":
         columns = score_columns(*scores) | ({} if held is None else {"held_out": held})
-        write_scores(destination.path(f"scores.{job.wishes.scores}"), columns)
+        write_scores(destination.path(f"scores.{context.output_options.scores}"), columns)
     write_json(destination.path(RUN), record)
 
 

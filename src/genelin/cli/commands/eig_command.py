@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from genelin.cli.exit_codes import BadInputError, Code
+from genelin.cli.exit_codes import BadInputError, ExitCode
 from genelin.cli.options import SOLVERS, MethodChoice, force, json_flag, method_of
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def eig(
             _write(folder, solution, record)
             record["files"] = folder.publish(ended=solution.converged)
     _show(screen, record)
-    return Code.DONE if solution.converged else Code.NOT_CONVERGED
+    return ExitCode.DONE if solution.converged else ExitCode.NOT_CONVERGED
 
 
 def _solved(screen: Any, A: Any, B: Any, k: int, kept: dict[str, Any], **settings: Any) -> Any:

@@ -28,7 +28,7 @@ class Profile:
     ----------
     multiply : a multiplication and an addition in a large dense product.
     decompose : d³ of a symmetric eigenproblem of size d.
-    reduce : d³ of its reduction to three diagonals, which is enough for a few vectors.
+    reduce : d³ of its reduction to tridiagonal form, which is enough for a few vectors.
     sweep : a stored entry of sparse rows and a column, in the fused product with XᵀX.
     entry : a stored entry of a sparse matrix and a column, in a plain product.
     form : a multiplication in forming a sparse XᵀX.

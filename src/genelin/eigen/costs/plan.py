@@ -57,7 +57,7 @@ class Route:
 class Plan:
     """Routes to a solution with their predicted cost, the one to be taken first.
 
-    Iterations are foreseen as typical, or by the first few of them: the time of an iterative route
+    Iterations are predicted as typical, or by the first few of them: the time of an iterative route
     grows when eigenvalues next to the k-th are close.
 
     Examples

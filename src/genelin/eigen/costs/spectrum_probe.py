@@ -28,7 +28,7 @@ UNSEEN = 1.5  # how much more there is where that did not end
 EVEN, SINGULAR = 1e-12, 0.1  # parts of the spectrum, and of the second value, that count as zero
 PART = 1e-4  # share in the first vector, of what an eigenvector has, below which one is a copy
 FEW = 5  # pairs that single vectors see well
-PLENTY = 6.0  # digits after which the rest is foreseen
+PLENTY = 6.0  # digits after which the rest is predicted
 
 
 def beyond_the_end(A: Any, B: Any) -> list[float]:
@@ -59,7 +59,7 @@ def clustering(A: Any, B: Any) -> float | None:
 
     Lanczos takes a multiple of so many steps to tell these values apart. The spectrum is seen by
     single steps with the diagonal of B in its place, twice as many until they see about the same;
-    None where no σ is known, or values do not crowd there. The distance is that of
+    None where no σ is known, or values are not clustered there. The distance is that of
     the first value to σ; for a singular A, whose first value is σ itself, to the second one.
 
     Examples
@@ -91,7 +91,7 @@ def clustering(A: Any, B: Any) -> float | None:
 def digits_seen(A: Any, B: Any, k: int, which: Which) -> float:
     """Digits to which the k-th pair (at most the fifth) is known after all steps of a look.
 
-    They are foreseen where that pair comes fast.
+    They are predicted where that pair comes fast.
 
     Examples
     --------

@@ -87,7 +87,7 @@ class OrDense(Method):
     """An iteration with a budget, and the dense solution once that is spent.
 
     An iteration that has taken as long as a dense solution without an answer has at most doubled
-    the cost, if both were foreseen well. One that ends at the floor of rounding is as good as the
+    the cost, if both were predicted well. One that ends at the floor of rounding is as good as the
     dense solution of two views.
 
     Attributes

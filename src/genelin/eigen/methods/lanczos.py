@@ -1,4 +1,4 @@
-"""Values that stand apart, where B is easy to take the root of: Lanczos on TᵀAT with TᵀBT = I."""
+"""Well separated values, where B is easily whitened: Lanczos on TᵀAT with TᵀBT = I."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = ["Lanczos", "predicted_steps"]
 SAFE = 0.5  # of the tolerance, for what is estimated
 OVERLAP = 0.03  # of the tolerance: what blocks of the space may have in common
 SOONEST = 60  # steps before which the space does not take all of its room
-SOON = 0.25  # of the steps that there may be, after which the end is foreseen
+SOON = 0.25  # of the steps that there may be, after which the end is predicted
 COUNTED = 768  # size up to which eigenvalues beyond the gap are counted
 SHORT = 2**15  # rows of blocks up to which Ritz pairs take longer than a step
 KEPT = ("steps", "marks")
@@ -61,7 +61,7 @@ class Lanczos(Method):
     """Block Lanczos with thick restarts on TᵀAT, TᵀBT = I.
 
     For a B whose root is cheap: the identity, a diagonal, a dense matrix or a sparse one with few
-    entries in its Cholesky factor; and values that stand apart. A step costs one product of A with
+    entries in its Cholesky factor; and well separated values. A step costs one product of A with
     a few columns, and little more: a residual is known without its vector. Where that converges
     slowly, another method takes over.
 
@@ -74,7 +74,7 @@ class Lanczos(Method):
     columns : of a block.
     room : most columns of the space; None: 2k + 80 or two more, by fours.
     max_steps : by which the end should come; None: 300 + 10k. From a fourth of them on it is
-        foreseen, and where it is farther away,
+        predicted, and where it is farther away,
     further : is the method that takes over.
 
     Examples
@@ -302,8 +302,10 @@ class _Run:
         """With how many pairs another method may begin: none where copies could be missing."""
         k, columns = self.k, self.settings.columns
         seen, doubt = theta[: k + 1], residuals[: k + 1]
-        crowded = largest_cluster(seen, 2 * np.maximum(doubt, self.tol * largest(seen))) >= columns
-        return 0 if crowded else Davidson.width(k)
+        clustered = (
+            largest_cluster(seen, 2 * np.maximum(doubt, self.tol * largest(seen))) >= columns
+        )
+        return 0 if clustered else Davidson.width(k)
 
     def _vectors(self, U: Block) -> Block:
         """The Ritz vectors of these coordinates, T QU."""

@@ -1,4 +1,4 @@
-"""An end of the spectrum where values crowd, by factors of A − σB from just beyond it."""
+"""An end of the spectrum where values are clustered, by factors of A − σB from just beyond it."""
 
 from __future__ import annotations
 

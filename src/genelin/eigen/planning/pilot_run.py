@@ -115,7 +115,7 @@ class _Restarts(Checkpointer):
             raise _SeenEnoughError
 
     def extrapolated(self, tried: float, steps: float, most: int) -> PilotRun | None:
-        """The whole from what was seen, and from the steps that were foreseen."""
+        """The whole from what was seen, and from the steps that were predicted."""
         marks = [] if self.state is None else self.state.numbers["marks"]
         if self.state is None or len(marks) < 2:
             return None
@@ -130,11 +130,11 @@ class _Restarts(Checkpointer):
 def lanczos_pilot_run(
     method: Lanczos, problem: Pencil, k: int, tol: float, steps: float
 ) -> PilotRun | None:
-    """Begin to solve a pencil by Lanczos: the rest by its progress, and by `steps` foreseen.
+    """Begin to solve a pencil by Lanczos: the rest by its progress, and by `steps` predicted.
 
     Residuals fall slowly at first, and ever faster: of the steps by their progress so far and of
-    those that were foreseen, which know nothing of it, the mean (that of the logarithms) is taken;
-    without any progress, what was foreseen. None where another method took over at once.
+    those that were predicted, which know nothing of it, the mean (that of the logarithms) is taken;
+    without any progress, what was predicted. None where another method took over at once.
 
     Examples
     --------

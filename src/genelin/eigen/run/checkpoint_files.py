@@ -278,7 +278,7 @@ def _warn_of_replacing(checkpoint: Checkpoint) -> None:
 
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Of the data and settings of a checkpoint from those at hand."""
+    """Of the data and settings of a checkpoint from those of this run."""
     names = [*now, *(name for name in before if name not in now)]
     return [
         f"{name} was {_shown(before.get(name))}, now {_shown(now.get(name))}"

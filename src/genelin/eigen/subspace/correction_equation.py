@@ -123,7 +123,7 @@ class CorrectionEquation:
         return Correction(with_columns(T, np.arange(len(chosen)), scale, np.float64), t)
 
     def _filled_up(self, columns: int) -> int:
-        """Columns of a block for so many: kernels of sparse products like whole lines of memory."""
+        """Columns of a block for so many: kernels of sparse products like whole cache lines."""
         return -(-columns // self._whole) * self._whole
 
 

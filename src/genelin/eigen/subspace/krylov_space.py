@@ -74,7 +74,7 @@ class KrylovSpace:
             self._F[: self.size, last] += C
         place = self._Q.next_panel(self.size, W.shape[1])
         self._Z, T, self._R = _normalised(W, gram, NOTHING * scale, place)
-        self._beside = self._foreseen(near, scale) @ T
+        self._beside = self._predicted_overlaps(near, scale) @ T
         if self._again or np.abs(self._beside).max(initial=0.0) > self.limit:
             self._again = not self._again
             self._separate()
@@ -95,7 +95,7 @@ class KrylovSpace:
         """|θ₁| so far, about."""
         return float(np.abs(self._F[: self.size, : self.size]).max(initial=0.0))
 
-    def _foreseen(self, near: int, scale: float) -> Block:
+    def _predicted_overlaps(self, near: int, scale: float) -> Block:
         """QᵀZ R by the overlaps K = QᵀQ: QᵀS Q_last − K F_last.
 
         QᵀS is (S Q)ᵀ = FᵀQᵀ, and F_last itself for the blocks whose products with S Q_last are

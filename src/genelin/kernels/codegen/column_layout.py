@@ -1,6 +1,6 @@
 """How blocks lie in memory while kernels go through sparse rows.
 
-Entries need rows of blocks here and there. Such a row takes as long as the lines of memory that it
+Entries need rows of blocks here and there. Such a row takes as long as the cache lines that it
 touches, and longer where what goes into a register lies across two of them. So kernels see blocks
 in two parts: the last four columns may lie elsewhere than those before them, if these fill lines.
 """
@@ -48,7 +48,7 @@ def _shares(block: Any) -> list[tuple[int, int]]:
 def filled_up(V: Any) -> Any:
     """V by rows, with zeros for columns beyond a multiple of four: two take as long as eight.
 
-    Rows that fill lines of memory begin at one: a row across lines takes as long as two rows.
+    Rows that fill cache lines begin at one: a row across lines takes as long as two rows.
     """
     (d, k), wide = V.shape, -(-V.shape[1] // FULL) * FULL
     fills_lines = wide * V.itemsize % LINE == 0
@@ -168,7 +168,7 @@ class _Beside(_Apart):
 def outs_for(parts: int, shape: tuple[int, int], dtype: Any) -> Any:
     """Room for a product of this shape by each of some threads, (threads, rows, columns).
 
-    There are a few rows more than asked for, so that all products begin at a line of memory.
+    There are a few rows more than asked for, so that all products begin at a cache line.
     """
     rows, columns = shape
     return empty((parts, -(-rows // LINE) * LINE, columns), dtype)

@@ -1,6 +1,7 @@
 """Loops, blocks and registers of LLVM, to write intrinsics that read like the loops they become.
 
-A loop of Python over `Code.over` runs once, and what it does is built into a loop of the kernel:
+A loop of Python over `LoopBuilder.over` runs once, and what it does is built into a loop of the
+kernel:
 
     for i in code.over(first, last):
         out.put(i, group, weights.number(i) * V.at(i, group))
@@ -16,10 +17,10 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from genelin.kernels.codegen.simd import INT64, LOOSELY, Lanes, everywhere, prefetch
+from genelin.kernels.codegen.simd import INT64, LOOSELY, SimdVector, everywhere, prefetch
 from genelin.system.buffer_pool import LINE
 
-__all__ = ["ANY", "BY_FOURS", "HALF", "Code"]
+__all__ = ["ANY", "BY_FOURS", "HALF", "LoopBuilder"]
 
 # Columns that are worked on together, by registers.
 BY_FOURS = ((16, 8), (16, 4), (16,), (8, 4), (8,), (4,))
@@ -28,7 +29,7 @@ HALF = 4  # the columns of a group by fours that are not a multiple of eight
 BYTE = ir.IntType(8)
 
 
-class Code:
+class LoopBuilder:
     """The code of a kernel where an intrinsic stands.
 
     The kernel is marked for small code: columns are in registers already, so that copies of loops
@@ -104,7 +105,7 @@ class _Number:
     def as_wide_as(self, columns):
         """The same number for every column."""
         code, number = self._code, (self._value, self._kind)
-        kinds = [Lanes(columns.scalar, width) for width in columns.widths]
+        kinds = [SimdVector(columns.scalar, width) for width in columns.widths]
         same = [everywhere(code.context, code.builder, *number, kind) for kind in kinds]
         return _Columns(code, columns.scalar, same)
 
@@ -143,7 +144,7 @@ class _Columns:
         code, double = self._code, types.float64
         if self.scalar == double:
             return self
-        kinds = [code.context.get_value_type(Lanes(double, width)) for width in self.widths]
+        kinds = [code.context.get_value_type(SimdVector(double, width)) for width in self.widths]
         longer = map(code.builder.fpext, self.values, kinds)
         return _Columns(code, double, list(longer))
 
@@ -249,7 +250,7 @@ class _Block(_Grid):
 
     def _places(self, row, group):
         for column, width in group:
-            kind = self._code.context.get_value_type(Lanes(self._kind, width))
+            kind = self._code.context.get_value_type(SimdVector(self._kind, width))
             yield self._code.builder.bitcast(self._address(row, column), kind.as_pointer())
 
     def _address(self, row, column):

@@ -12,7 +12,7 @@ from functools import wraps
 from numba import types
 from numba.extending import intrinsic
 
-from genelin.kernels.codegen.loop_builder import ANY, BY_FOURS, Code
+from genelin.kernels.codegen.loop_builder import ANY, BY_FOURS, LoopBuilder
 
 __all__ = [
     "FOUR",
@@ -47,7 +47,7 @@ def _built(build):
     @wraps(build)
     def typed(typingctx, *kinds):
         def generate(context, builder, signature, args):
-            code = Code(context, builder)
+            code = LoopBuilder(context, builder)
             build(code, *code.seen(signature, args))
             return context.get_dummy_value()
 
@@ -241,7 +241,7 @@ def upward(code, columns, order, scale, R, Z, out):
         for i in _upwards(code, order, group, out):
             low, high = columns.row(i)
             z = R.at(i, group)
-            entries = code.plus(low, 1), high  # the next row is not at hand yet: it comes last
+            entries = code.plus(low, 1), high  # the next row is not in the cache yet: it comes last
             z -= columns.times(entries, Z, group, z.zeros(), last_first=True)
             z /= columns.number(low)
             Z.put(i, group, z)

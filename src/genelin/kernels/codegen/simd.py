@@ -1,8 +1,8 @@
 """Short vectors for compiled loops: a few neighbouring columns of a block in one register.
 
 Numba leaves the columns of a block to LLVM's loop vectoriser, which keeps partial sums in memory.
-A value of type `Lanes` is a vector of LLVM, so that sums stay in registers; rows of a block that
-will be needed soon can be fetched ahead.
+A value of type `SimdVector` is a vector of LLVM, so that sums stay in registers; rows of a
+block that will be needed soon can be fetched ahead.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numba.extending import intrinsic, models, register_model
 __all__ = [
     "INT64",
     "LOOSELY",
-    "Lanes",
+    "SimdVector",
     "add_product",
     "at",
     "everywhere",
@@ -32,16 +32,16 @@ INT32, INT64 = ir.IntType(32), ir.IntType(64)
 LOOSELY = ("contract", "reassoc", "nsz")
 
 
-class Lanes(types.Type):
+class SimdVector(types.Type):
     """`width` numbers of type `scalar`, side by side."""
 
     def __init__(self, scalar, width):
         self.scalar, self.width = scalar, width
-        super().__init__(name=f"Lanes({scalar}, {width})")
+        super().__init__(name=f"SimdVector({scalar}, {width})")
 
 
-@register_model(Lanes)
-class _LanesModel(models.PrimitiveModel):
+@register_model(SimdVector)
+class _SimdVectorModel(models.PrimitiveModel):
     def __init__(self, manager, lanes):
         number = manager.lookup(lanes.scalar).get_value_type()
         super().__init__(manager, lanes, ir.VectorType(number, lanes.width))
@@ -65,7 +65,7 @@ def pointer_to(context, builder, array_type, array, row, column, target):
 @intrinsic(prefer_literal=True)
 def zeros(typingctx, block, width):
     """Zeros of the kind of `block`."""
-    lanes = Lanes(block.dtype, _width(width))
+    lanes = SimdVector(block.dtype, _width(width))
 
     def generate(context, builder, signature, args):
         return ir.Constant(context.get_value_type(lanes), [0.0] * lanes.width)
@@ -76,7 +76,7 @@ def zeros(typingctx, block, width):
 @intrinsic(prefer_literal=True)
 def load(typingctx, block, row, column, width):
     """block[row, column : column + width]."""
-    lanes = Lanes(block.dtype, _width(width))
+    lanes = SimdVector(block.dtype, _width(width))
 
     def generate(context, builder, signature, args):
         target = context.get_value_type(lanes)
@@ -135,7 +135,10 @@ def add_product(typingctx, total, number, lanes):
 @intrinsic
 def folded(typingctx, number, lanes, width):
     """The first half of `lanes` + number·(the second half), and zeros if `width` is more."""
-    half, result = Lanes(lanes.scalar, lanes.width // 2), Lanes(lanes.scalar, _width(width))
+    half, result = (
+        SimdVector(lanes.scalar, lanes.width // 2),
+        SimdVector(lanes.scalar, _width(width)),
+    )
 
     def pick(builder, first, second, places):
         mask = ir.Constant(ir.VectorType(INT32, len(places)), list(places))
