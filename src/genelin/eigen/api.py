@@ -333,7 +333,7 @@ def _solved(
     if route is None:
         return solution
     cost = replace(solution.cost, passes=solution.cost.passes + route.trial)
-    return replace(solution, route=f"{route.name}: {route.reason}", cost=cost)
+    return replace(solution, route=f"{route.name}: {route.why}", cost=cost)
 
 
 def _kept(request: Request, method: Method, files: FileCheckpointer, machine: Machine) -> Any:

@@ -21,12 +21,15 @@ from genelin import (
     top_k_cca,
 )
 from genelin.datasets import mesh_pencil
+from genelin.eigen.costs.facts import Facts
 from genelin.eigen.costs.machine import DEFAULT_PROFILE, default_machine, measured
+from genelin.eigen.costs.plan import Route
+from genelin.eigen.methods import davidson
+from genelin.eigen.methods.davidson import held_up
 from genelin.eigen.methods.dense import OrDense
 from genelin.eigen.methods.diagonal_cca import WhitenedSVD
 from genelin.eigen.planning import planner
-from genelin.eigen.planning.pilot_run import lanczos_pilot_run
-from genelin.eigen.planning.planner import best_route, held_up, planned
+from genelin.eigen.planning.planner import best_route, planned
 from genelin.system.memory import available_memory, total_memory
 
 USUAL = default_machine()
@@ -131,7 +134,7 @@ def test_a_plan_begins_an_iteration_and_tells_what_it_saw():
     shared = sparse.csr_array(sparse.hstack([X, more]))
     easy, hard = ((shared, sparse.csr_array(shared[:, ::-1])), (X, Y))
     plans = [plan_cca(*views, k=5, reg=1e-3, form=False).chosen for views in (easy, hard)]
-    assert all("3 iterations took" in route.reason for route in plans)
+    assert all("3 iterations took" in route.why for route in plans)
     assert plans[0].passes < plans[1].passes
     found = top_k_cca(*hard, k=5, reg=1e-3, form=False, tol=1e-5)
     assert plans[1].passes / 3 < found.cost.passes < 3 * plans[1].passes
@@ -145,26 +148,29 @@ def test_a_plan_begins_lanczos_and_tells_what_it_saw():
     chosen = plan_top_k(A.tocsr(), k=10, tol=1e-6, **wanted).chosen
     found = top_k(A.tocsr(), k=10, tol=1e-6, **wanted)
     assert isinstance(chosen.method, Lanczos)
-    assert "iterations took" in chosen.reason
+    assert "iterations took" in chosen.why
     assert chosen.passes / 3 < found.cost.passes < 3 * chosen.passes
     assert planned(Pencil(A.tocsr(), **wanted), 10, USUAL).chosen.passes < found.cost.passes / 1.5
 
 
 def test_lanczos_that_hands_over_is_foreseen_by_what_it_saw_if_anything():
     line = sparse.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(5000, 5000)).tocsr()
-    assert lanczos_pilot_run(Lanczos(max_steps=4), Pencil(line), 3, 1e-8, 80).iterations < 40
+    route = Route("Lanczos", 1.0, 80.0, 0.0, "", Pencil(line), Lanczos(max_steps=4))
+    short = route.method.piloted(route, Facts(Pencil(line), 3, USUAL), 1e-6)
+    assert int(short.prediction.split()[0]) < 40
+    narrow = replace(route, problem=Pencil(line[:300, :300]), method=Lanczos())
     assert (
-        lanczos_pilot_run(Lanczos(), Pencil(line[:300, :300]), 60, 1e-8, 80) is None
-    )  # no room for it
+        narrow.method.piloted(narrow, Facts(narrow.problem, 60, USUAL), 1e-6) == narrow
+    )  # no room
 
 
 def test_a_look_at_the_spectrum_tells_where_davidson_is_held_up():
     A, B = mesh_pencil(100)
-    assert held_up(Pencil(A, B), 10, USUAL) > 2
+    assert held_up(Facts(Pencil(A, B), 10, USUAL)) > 2
     apart = sparse.diags_array(1.0 / np.arange(1.0, 10_001.0)).tocsr()
-    assert held_up(Pencil(apart, B), 10, USUAL) == 1
-    assert held_up(Pencil(A, aslinearoperator(B)), 10, USUAL) == 1  # nothing to look at
-    assert held_up(Pencil(A), 10, USUAL) == 1
+    assert held_up(Facts(Pencil(apart, B), 10, USUAL)) == 1
+    assert held_up(Facts(Pencil(A, aslinearoperator(B)), 10, USUAL)) == 1  # nothing to look at
+    assert held_up(Facts(Pencil(A), 10, USUAL)) == 1
 
 
 def test_a_tighter_tolerance_is_foreseen_to_take_longer():
@@ -179,9 +185,9 @@ def test_a_tighter_tolerance_is_foreseen_to_take_longer():
 
 
 def test_a_plan_does_not_begin_what_would_be_long(monkeypatch):
-    monkeypatch.setattr(planner, "LONGEST", 0.0)
+    monkeypatch.setattr(davidson, "LONGEST", 0.0)
     chosen = plan_cca(*wide_views(20_000, 5000, 8), k=5, reg=1e-3).chosen
-    assert "outer iterations of" in chosen.reason
+    assert "outer iterations of" in chosen.why
 
 
 @pytest.mark.parametrize("k", [0, 6, 2.5])

@@ -52,7 +52,7 @@ def plan(
                 f"{route.seconds:.2g}",
                 f"{route.passes:.3g}",
                 _bytes(route.memory),
-                route.reason,
+                route.why,
             ]
             for route in found.routes
         ),

@@ -115,11 +115,14 @@ class ResidualCheck:
 
     A small B of which no lower bound is known is factored: conjugate gradients have no more than an
     estimate of its spectrum, which an ill-conditioned one can be far below. Else it is the method's
-    own solver if that can be trusted, or CG.
+    own solver if that can be trusted, or CG. With `count_ties`, eigenvalues ahead of a tie are
+    counted in large sparse pencils, too, for a method that has not looked for all of them.
     """
 
-    def __init__(self, pencil: Pencil, solver: LinearSolver, state: Any) -> None:
-        self._given = pencil
+    def __init__(
+        self, pencil: Pencil, solver: LinearSolver, state: Any, count_ties: bool = False
+    ) -> None:
+        self._given, self._count_ties = pencil, count_ties
         self._own = (solver, state) if solver.trusted else None
 
     @cached_property
@@ -283,7 +286,8 @@ class ResidualCheck:
         Where more than k were counted, the search has overlooked one: a narrower gap is tried. A
         large pencil is factored where pairs behind the k-th are like it: some ahead may be missing.
         """
-        if not np.isfinite(gap.surely) or gap.missed or (self.pencil.d > SMALL and not gap.none):
+        counts = self.pencil.d <= SMALL or (gap.none and self._count_ties)
+        if not np.isfinite(gap.surely) or gap.missed or not counts:
             return gap
         sizes = magnitudes(basis.theta, self.pencil.which)
         if not gap.surely > 0:

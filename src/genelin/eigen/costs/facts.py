@@ -10,7 +10,7 @@ from scipy import sparse
 
 from genelin.eigen.costs.formulas import SKINNY, Moment, moment_of, moment_pairs
 from genelin.eigen.costs.machine import Machine, Profile
-from genelin.eigen.costs.spectrum_probe import clustering
+from genelin.eigen.costs.spectrum_probe import clustering, digits_seen
 from genelin.eigen.subspace.whitening import by_diagonal
 from genelin.linalg.sparse_cholesky import is_diagonal_matrix
 from genelin.operators import Operator
@@ -20,6 +20,11 @@ from genelin.system.cached import cached_property
 __all__ = ["Facts", "WhiteningCost", "one_sided", "sparse_core"]
 
 MOST_FACTORED, FACTORED = 2.0**32, 40.0  # bytes for factors of a dense B, and for a number of it
+# Steps of Lanczos that are predicted, by benchmarks/plans.py.
+BLOCKS = 60  # for one pair, as a rule
+STEEP, WIDER = 8.0, 20  # by the measure of `clustering`, and pairs that take twice as many
+SEEN, PLENTY = 480, 4.0  # for every digit less that a probe sees, and digits below which more
+
 STORED = 40.0  # bytes for an entry of sparse factors, while they are found
 FURTHER = 2.0  # times that a try with sparse factors must be cheaper than what follows it
 
@@ -126,6 +131,21 @@ class Facts:
         if B is None or is_diagonal_matrix(B) or not self.probe:
             return None
         return clustering(B, sparse.diags_array(B.diagonal())) is None
+
+    @cached_property
+    def lanczos_steps(self) -> int:
+        """Steps that block Lanczos needs.
+
+        Where they are expensive, and B is so well conditioned that its diagonal can stand for it,
+        the spectrum is looked at first.
+        """
+        k, A = self.k, self.matrices[0]
+        if self.clustering is not None:
+            return max(BLOCKS + 2 * k, round(STEEP * (1 + k / WIDER) * self.clustering))
+        if self.easy_B is not True or A is None:
+            return BLOCKS + 2 * k
+        digits = max(digits_seen(A, self.matrices[1], k, self.problem.which), 1.0)
+        return round(SEEN / digits * max(1.0, PLENTY / digits))
 
     @cached_property
     def whitening(self) -> WhiteningCost | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from genelin.eigen.costs.facts import Facts
+    from genelin.eigen.costs.pilot_run import PilotRun
 
 
 SPARE = 0.8  # part of the memory that a route may take, beside the data
@@ -24,6 +25,7 @@ class Route:
     seconds, passes, memory : time, reads of all rows of the data, bytes beyond the input (on a
         cluster, of a worker, its share of the input included).
     reason : what the figures rest on.
+    prediction : how many iterations are predicted, or what the first ones have shown.
     problem, method : run `method(problem, k, …)`.
     traffic, client_memory : on a cluster, bytes on all links, and bytes that the client needs.
     trial : reads of the data that were needed to choose it.
@@ -47,6 +49,16 @@ class Route:
     traffic: float = 0.0
     client_memory: float = 0.0
     trial: float = 0.0
+    prediction: str = ""
+
+    def after(self, tried: PilotRun) -> Route:
+        """The route as predicted by a pilot run."""
+        return replace(self, seconds=tried.seconds, passes=tried.passes, prediction=tried.reason)
+
+    @property
+    def why(self) -> str:
+        """Reason and prediction."""
+        return "; ".join(filter(None, (self.reason, self.prediction)))
 
     def fits(self, facts: Facts) -> bool:
         """Whether the machine has the memory for it, beside the data."""
@@ -95,7 +107,7 @@ class Plan:
 
     def _figures(self, route: Route) -> tuple[str, ...]:
         """The cells of a route, its reason last."""
-        sizes, reason = [route.memory], route.reason
+        sizes, reason = [route.memory], route.why
         if self.cluster is not None:
             sizes += [route.client_memory, route.traffic]
             short = [

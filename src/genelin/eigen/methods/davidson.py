@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, replace
+from itertools import islice
+from time import perf_counter
 from typing import Any
 
 import numpy as np
+from numpy.random import default_rng
 from numpy.typing import NDArray
 
 from genelin.eigen.certify.residual_check import CLEAR, Gap, ResidualCheck, distance_behind
 from genelin.eigen.costs.facts import Facts
 from genelin.eigen.costs.formulas import moment_pairs
 from genelin.eigen.costs.machine import Profile
+from genelin.eigen.costs.pilot_run import ITERATIONS, LONGEST, PilotRun, extrapolated
 from genelin.eigen.costs.plan import Route
 from genelin.eigen.methods.dense import CAUTION, Dense, OrDense
 from genelin.eigen.methods.initial_guess import (
@@ -45,15 +51,19 @@ from genelin.validation import check_count, check_number, settle
 __all__ = [
     "OUTER_ITERATIONS",
     "STEPS",
+    "USUAL",
     "Davidson",
     "basis_memory",
     "basis_seconds",
+    "held_up",
     "iteration_seconds",
 ]
 
 # What is predicted of a run, by benchmarks/plans.py.
 OUTER_ITERATIONS = 20  # as a rule
 STEPS = 20  # of each of its solves where B is not known to be easy
+USUAL = 1e-6  # tolerance that outer iterations are predicted for
+FEWEST = 30  # steps of Lanczos where all digits are seen
 TRIED, LATER = 12, 1.5  # outer iterations after a trial, and how many more steps later solves take
 EASY = 6  # steps of a solve with a B that is well conditioned, and half of those where it is not
 CLUSTERED = 20.0  # how much longer it takes at an end where values are clustered, at least
@@ -158,50 +168,103 @@ class Davidson(Method):
             route,
             method=OrDense(replace(route.method, max_applications=most)),
             memory=max(route.memory, dense[0].memory),
-            reason=f"{route.reason}, dense after {most} columns",
+            prediction=f"{route.prediction}, dense after {most} columns",
         )
+
+    def piloted(self, route: Route, facts: Facts, tol: float) -> Route:
+        """Two views in memory: the first outer iterations. A pencil: a look at the spectrum."""
+        problem = route.problem
+        if not isinstance(problem, TwoView):
+            longer = math.log10(tol) / math.log10(USUAL) * held_up(facts)
+            return replace(route, seconds=longer * route.seconds, passes=longer * route.passes)
+        if route.seconds > LONGEST or not problem.in_memory:
+            return route
+        request, began = Request(problem.replace(), facts.k, tol, default_rng(0)), perf_counter()
+        with closing(self.begin(request)) as records:
+            seen = list(islice(records, ITERATIONS))
+        tried, last = perf_counter() - began, seen[-1]
+        if len(seen) < ITERATIONS:
+            found = PilotRun(tried, last.passes, len(seen), tried, last.residual)
+        else:
+            found = extrapolated(seen, tried, tol)
+        return route.after(found)
 
     def solve(self, request: Request) -> EigenSolution | CCASolution:
         """By one search space, or by one for each view."""
-        problem = request.problem
-        in_parts = isinstance(problem, TwoView) and not problem.X.in_memory
-        with buffer_pool(sparing=in_parts):
-            if isinstance(problem, TwoView):
+        with buffer_pool(sparing=_out_of_core(request.problem)):
+            if isinstance(request.problem, TwoView):
                 return self._solve_views(request)
             return self._solve_pencil(request)
 
+    def begin(self, request: Request) -> Iterator[Record]:
+        """The records of a run, as long as they are asked for."""
+        with buffer_pool(sparing=_out_of_core(request.problem)):
+            if isinstance(request.problem, TwoView):
+                request, start, _ = self._ordered(request)
+                run, guess = self._run_on_views(request, start)
+            else:
+                run, guess = self._run_on_pencil(request), self.start
+            yield from run.iterations(guess)
+
     def _solve_pencil(self, request: Request) -> EigenSolution:
-        problem, k = request.problem, request.k
-        meter = Meter(problem.data_size)
-        pencil = meter.metered(problem)
-        run = _Run(self, request, pencil, SearchSpace(pencil, self.blocks * self.width(k)), meter)
+        run = self._run_on_pencil(request)
         outcome = run.outcome(self.start)
         return EigenSolution(
             residuals=outcome.residuals,
             sin_theta_bound=outcome.gap.sine,
             status=outcome.status,
-            cost=meter.cost(),
+            cost=run.meter.cost(),
             trace=outcome.trace,
             values=outcome.basis.theta,
             vectors=fix_signs(outcome.basis.W),
             gap_certified=outcome.gap.certified,
         )
 
+    def _run_on_pencil(self, request: Request) -> _Run:
+        meter = Meter(request.problem.data_size)
+        pencil = meter.metered(request.problem)
+        space = SearchSpace(pencil, self.blocks * self.width(request.k))
+        return _Run(self, request, pencil, space, meter)
+
     def _solve_views(self, request: Request) -> CCASolution:
-        problem = request.problem
-        start = guess_for_views(self.start, problem)
-        if not (problem.X.in_memory and streams(problem)):
-            return self._solve_pairs(request, start)
-        ordering = FeatureOrder.of(problem)
-        if start is not None:
-            start = ordering.into(*start)
-        ordered = ordering.problem(problem)
-        callback = ordering.told(request.callback, ordered)
-        found = self._solve_pairs(replace(request, problem=ordered, callback=callback), start)
+        request, start, ordering = self._ordered(request)
+        run, guess = self._run_on_views(request, start)
+        outcome, problem = run.outcome(guess), request.problem
+        Phi, Psi = problem.lift(*halves(run.pencil, outcome.basis.W))
+        pairs, gap = (outcome.basis.theta, Phi, Psi), outcome.gap
+        found = canonical_solution(
+            problem,
+            pairs,
+            outcome.residuals,
+            gap.sine,
+            outcome.status,
+            run.meter,
+            outcome,
+            gap.certified,
+        )
+        if ordering is None:
+            return found
         Wx, Wy = ordering.back(found.x_weights, found.y_weights)
         return replace(found, x_weights=Wx, y_weights=Wy)
 
-    def _solve_pairs(self, request: Request, start: tuple[Block, Block] | None) -> CCASolution:
+    def _ordered(
+        self, request: Request
+    ) -> tuple[Request, tuple[Block, Block] | None, FeatureOrder | None]:
+        """The request and the start for features by frequency, where rows are streamed."""
+        problem = request.problem
+        start = guess_for_views(self.start, problem)
+        if not (problem.X.in_memory and streams(problem)):
+            return request, start, None
+        ordering = FeatureOrder.of(problem)
+        ordered = ordering.problem(problem)
+        callback = ordering.told(request.callback, ordered)
+        start = None if start is None else ordering.into(*start)
+        return replace(request, problem=ordered, callback=callback), start, ordering
+
+    def _run_on_views(
+        self, request: Request, start: tuple[Block, Block] | None
+    ) -> tuple[_Run, tuple[Block, ...] | None]:
+        """A run, and where it begins: beside pairs of the most frequent features."""
         problem, k = request.problem, request.k
         meter = Meter(problem.data_size, problem.setup)
         pencil = meter.metered(problem.pencil)
@@ -211,20 +274,16 @@ class Davidson(Method):
             frequent = frequent_features_guess(problem, self.width(k), meter.counter)
             if frequent is not None:
                 start = frequent if start is None else beside(start, frequent)
-        if start is not None:
-            start = problem.restrict(*start)
-        outcome = run.outcome(start)
-        Phi, Psi = problem.lift(*halves(pencil, outcome.basis.W))
-        pairs = (outcome.basis.theta, Phi, Psi)
-        gap, status = outcome.gap, outcome.status
-        return canonical_solution(
-            problem, pairs, outcome.residuals, gap.sine, status, meter, outcome, gap.certified
-        )
+        return run, None if start is None else problem.restrict(*start)
 
     @staticmethod
     def width(k: int) -> int:
         """Columns of a block: k wanted pairs and a few that guard the gap."""
         return k + max(3, k // 5)
+
+
+def _out_of_core(problem: Pencil | TwoView) -> bool:
+    return isinstance(problem, TwoView) and not problem.X.in_memory
 
 
 # --- What it costs -----------------------------------------------------------------------------
@@ -245,16 +304,16 @@ def _views_route(facts: Facts, formed: list[bool]) -> Route:
     memory = basis_memory(d, width) + 24 * sum(moment.entries for moment in chosen)
     passes = 2.0 * bool(chosen) + sweeps * bool(rest)
     most = max(moment.entries for moment in chosen or facts.moments)
-    reason = (
-        f"{most:.1g} entries in a covariance, {problem.data_size:.1g} in the data; about {outer} "
-        f"outer iterations of {steps} steps"
-    )
+    reason = f"{most:.1g} entries in a covariance, {problem.data_size:.1g} in the data"
+    prediction = f"about {outer} outer iterations of {steps} steps"
     plain = formed == [worth_forming(*pair, problem.form) for pair in moment_pairs(problem)]
     solved = problem if plain else problem.replace(form=all(formed))
     name = "covariances formed" if chosen else "data as operator"
     sparse_entries = formed[0] and formed[1] and problem.is_sparse
     solver = CG(preconditioner=IncompleteCholesky()) if sparse_entries else CG()
-    return Route(name, seconds, passes, memory, reason, solved, Davidson(solver=solver))
+    method = Davidson(solver=solver)
+    figures = (seconds, passes, memory)
+    return Route(name, *figures, reason, solved, method, prediction=prediction)
 
 
 def _solves(facts: Facts) -> tuple[int, int]:
@@ -273,13 +332,15 @@ def _sweeps(facts: Facts) -> float:
 def _pencil_route(facts: Facts) -> Route:
     problem, easy, width = facts.problem, facts.easy_B, Davidson.width(facts.k)
     seconds, steps = iteration_seconds(facts), _pencil_steps(easy)
-    reason = f"about {OUTER_ITERATIONS} outer iterations of {steps} steps on {width} columns"
+    reason = "products, and solves with B"
+    prediction = f"about {OUTER_ITERATIONS} outer iterations of {steps} steps on {width} columns"
     passes = OUTER_ITERATIONS * (1.0 + steps)
     if facts.clustering is not None:
         seconds, passes = CLUSTERED * seconds, CLUSTERED * passes
-        reason = f"{reason}, and many more where values are clustered"
+        prediction = f"{prediction}, and many more where values are clustered"
     memory = basis_memory(problem.d, width)
-    return Route("Davidson", seconds, passes, memory, reason, problem, Davidson())
+    figures = (seconds, passes, memory)
+    return Route("Davidson", *figures, reason, problem, Davidson(), prediction=prediction)
 
 
 def _pencil_steps(easy: bool | None) -> int:
@@ -293,12 +354,22 @@ def iteration_seconds(facts: Facts) -> float:
     return seconds + basis_seconds(facts.problem.d, width, steps, facts.profile)
 
 
+def held_up(facts: Facts) -> float:
+    """How many times as long as predicted a pencil takes, where a look at the spectrum can tell.
+
+    Lanczos takes as many steps as 1/√gap, in which corrections grow longer, too.
+    """
+    if facts.easy_B is not True or facts.clustering is not None:
+        return 1.0
+    return math.sqrt(max(facts.lanczos_steps / FEWEST, 1.0))
+
+
 def _pencil_or_dense(route: Route, dense: Route, facts: Facts) -> Route:
     """Operators of which only products are known, not many: multiplied out in the end."""
     columns = 2 * facts.problem.d
     return replace(
         route,
-        reason=f"{route.reason}; multiplied out after {columns} columns",
+        prediction=f"{route.prediction}; multiplied out after {columns} columns",
         method=OrDense(Davidson(max_applications=columns)),
         seconds=min(route.seconds, 2 * dense.seconds),
         memory=max(route.memory, dense.memory),
@@ -341,7 +412,8 @@ class _Run:
         self.semidefinite, self.split = semidefinite, isinstance(space, SplitSpace)
         self.solver = as_solver(settings.solver)
         self.state = self.solver.init(pencil.B)
-        self.check = ResidualCheck(pencil, self.solver, self.state)
+        alone = settings.start is None  # others have looked for all of a multiple eigenvalue
+        self.check = ResidualCheck(pencil, self.solver, self.state, count_ties=alone)
         self.inverse = self.solver.approximate_inverse(self.state)
         diagonal = self.solver.inverse_diagonal(self.state)
         self.correctors = (
@@ -358,29 +430,43 @@ class _Run:
         self.distrust, self.best, self.since, self.tries = 2.0, np.inf, 0, 0
         self.inner = 0  # steps of the last correction
         self.overlooked = False  # whether a pair was, that the guards did not tell of
+        self.ended: Outcome | None = None
 
     def outcome(self, start: Any) -> Outcome:
         """Iterate until the check agrees that k pairs are good, or the run has to give up."""
+        for _ in self.iterations(start):
+            pass
+        assert self.ended is not None  # with the last iteration
+        return self.ended
+
+    def iterations(self, start: Any) -> Iterator[Record]:
+        """The record of every outer iteration, up to the last one."""
         with one_blas_thread():
             left = self.checkpoint.load()
             if left is None:
-                return self._iterate(self._start(start))
-            with self.checkpoint.resuming():
-                Z = self._resumed(left)
-            return self._iterate(Z)
+                Z: Block | None = self._start(start)
+            else:
+                with self.checkpoint.resuming():
+                    Z = self._resumed(left)
+            yield from self._iterate(Z)
 
-    def _iterate(self, Z: Block | None) -> Outcome:
+    def _iterate(self, Z: Block | None) -> Iterator[Record]:
         """With directions to begin with, or None in the middle of an iteration, before a solve."""
         while True:
             grown = 0 if Z is None else self._expanded(Z)
             basis, T, estimates = self._best()
-            reason = None if Z is None else self._verdict(basis, estimates, grown)
+            reason = None
+            if Z is not None:
+                reason = self._verdict(basis, estimates, grown)
+                yield self.records[-1]
             if reason is Status.MAX_ITERATIONS and self._spent:
-                return self._given_up(basis, reason)
+                self.ended = self._given_up(basis, reason)
+                return
             if reason is not None:
                 found = self._examined(basis, estimates, reason)
                 if isinstance(found, Outcome):
-                    return found
+                    self.ended = found
+                    return
                 Z = found
             elif T is None:
                 self.checkpoint.save(self._state(basis))

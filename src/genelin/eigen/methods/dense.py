@@ -110,6 +110,16 @@ class OrDense(Method):
         first = self.first.with_settings(settings)
         return first if "max_iter" in settings else OrDense(first)
 
+    def piloted(self, route: Route, facts: Facts, tol: float) -> Route:
+        """As the iteration, with the decomposition at most as long behind it."""
+        begun, dense = self.first.piloted(route, facts, tol), Dense().estimate(facts)[0]
+        return replace(begun, seconds=min(begun.seconds, 2 * dense.seconds))
+
+    @property
+    def iteration(self) -> Method:
+        """The method that begins."""
+        return self.first
+
     def solve(self, request: Request) -> Any:
         """By the iteration, then by the decomposition if need be."""
         limited = self.first.solve(request)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
+from time import perf_counter
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -10,9 +14,9 @@ import numpy as np
 from genelin.eigen.certify.residual_check import CLEAR, Gap, ResidualCheck, distance_behind
 from genelin.eigen.costs.facts import Facts, WhiteningCost
 from genelin.eigen.costs.formulas import SKINNY
+from genelin.eigen.costs.pilot_run import LONGEST, PilotRun
 from genelin.eigen.costs.plan import Route
-from genelin.eigen.costs.spectrum_probe import digits_seen
-from genelin.eigen.methods.davidson import Davidson, largest
+from genelin.eigen.methods.davidson import USUAL, Davidson, largest
 from genelin.eigen.run.canonical_pairs import fix_signs
 from genelin.eigen.run.checkpointer import State, restore
 from genelin.eigen.run.meter import Meter, guarded
@@ -37,7 +41,7 @@ from genelin.system.buffer_pool import buffer_pool
 from genelin.system.threads import one_blas_thread
 from genelin.validation import check_count, check_method, settle
 
-__all__ = ["Lanczos", "predicted_steps"]
+__all__ = ["Lanczos", "LanczosRun"]
 
 SAFE = 0.5  # of the tolerance, for what is estimated
 OVERLAP = 0.03  # of the tolerance: what blocks of the space may have in common
@@ -47,10 +51,7 @@ COUNTED = 768  # size up to which eigenvalues beyond the gap are counted
 SHORT = 2**15  # rows of blocks up to which Ritz pairs take longer than a step
 KEPT = ("steps", "marks")
 
-# Steps that are predicted, by benchmarks/plans.py.
-BLOCKS = 60  # for one pair, as a rule
-STEEP, WIDER = 8.0, 20  # by the measure of `clustering`, and pairs that take twice as many
-SEEN, PLENTY = 480, 4.0  # for every digit less that a probe sees, and digits below which more
+RESTARTS = 3  # of a pilot run, whose progress is that of the last two
 AGAIN = 3  # times as many as predicted that are granted
 SHORTEST = 60  # that may be taken at least
 THROUGH = 1.5  # times that a column goes through the space, about
@@ -109,11 +110,13 @@ class Lanczos(Method):
         white, d = facts.whitening, float(facts.problem.d)
         if white is None:
             return []
-        steps, memory = predicted_steps(facts), 8.0 * d * (self.most(facts.k) + 5 * self.columns)
+        steps, memory = facts.lanczos_steps, 8.0 * d * (self.most(facts.k) + 5 * self.columns)
         seconds = white.setup + steps * self._step_seconds(facts, white)
-        reason = f"B is whitened by {white.name}: about {steps} steps on {self.columns} columns"
+        reason = f"B is whitened by {white.name}"
+        prediction = f"about {steps} steps on {self.columns} columns"
         memory += white.memory
-        return [Route("Lanczos", seconds, float(steps), memory, reason, facts.problem, self)]
+        figures = (seconds, float(steps), memory)
+        return [Route("Lanczos", *figures, reason, facts.problem, self, prediction=prediction)]
 
     def followed(self, route: Route, others: list[Route], facts: Facts) -> Route:
         """As many steps as take about as long as the next best route, which then takes over."""
@@ -139,7 +142,7 @@ class Lanczos(Method):
         further, left = as_method(self.further, "further"), request.checkpoint.load()
         if self._fits(k, problem.d) and (left is None or "F" in left.arrays):
             with buffer_pool(), one_blas_thread():
-                found = _Run(self, request, meter).outcome(left)
+                found = LanczosRun(self, request, meter).outcome(left)
             if isinstance(found, EigenSolution):
                 return found
             if found.shape[1] and isinstance(further, Davidson):
@@ -147,6 +150,36 @@ class Lanczos(Method):
         solution = cast("EigenSolution", further.solve(request))
         meter.carry(replace(solution.cost, seconds=0.0))  # this clock has gone on
         return replace(solution, cost=meter.cost())
+
+    def piloted(self, route: Route, facts: Facts, tol: float) -> Route:
+        """The first restarts: the rest by their progress, and by the steps that were predicted.
+
+        Residuals fall slowly at first, and ever faster: of the steps by their progress so far and
+        of those that were predicted, which know nothing of it, the mean (that of the logarithms) is
+        taken; without any progress, what was predicted.
+        """
+        problem, k = route.problem, facts.k
+        longer = math.log10(tol) / math.log10(USUAL)
+        route = replace(route, seconds=longer * route.seconds, passes=longer * route.passes)
+        if route.seconds > LONGEST or not self._fits(k, problem.d):
+            return route
+        began = perf_counter()
+        with buffer_pool(), one_blas_thread():
+            request = Request(problem, k, tol, np.random.default_rng(0))
+            run = LanczosRun(self, request, Meter(problem.data_size))
+            marks = list(islice(run.restarts(), RESTARTS))
+        tried, last = perf_counter() - began, run.records[-1]
+        if isinstance(run.found, EigenSolution):
+            passes = run.found.cost.passes
+            return route.after(PilotRun(tried, passes, last.iteration, tried, last.residual))
+        if len(marks) < 2:
+            return route
+        (before, then), (now, missing) = marks[0], marks[-1]
+        rate = math.log(max(then / missing, 1.0)) / (now - before)
+        left = min(math.log(max(missing, 1.0)), rate * self.steps(k))
+        end = now + left / rate if rate else route.passes
+        whole = max(math.sqrt(end * route.passes), float(now))
+        return route.after(PilotRun(tried * whole / now, whole, now, tried, last.residual))
 
     def steps(self, k: int) -> int:
         """Steps by which the end should come."""
@@ -165,22 +198,7 @@ class Lanczos(Method):
         return self.kept(k) + 4 * self.columns <= self.most(k) <= d // 2
 
 
-def predicted_steps(facts: Facts) -> int:
-    """Steps that `Lanczos` needs.
-
-    Where they are expensive, and B is so well conditioned that its diagonal can stand for it, the
-    spectrum is looked at first.
-    """
-    k, A = facts.k, facts.matrices[0]
-    if facts.clustering is not None:
-        return max(BLOCKS + 2 * k, round(STEEP * (1 + k / WIDER) * facts.clustering))
-    if facts.easy_B is not True or A is None:
-        return BLOCKS + 2 * k
-    digits = max(digits_seen(A, facts.matrices[1], k, facts.problem.which), 1.0)
-    return round(SEEN / digits * max(1.0, PLENTY / digits))
-
-
-class _Run:
+class LanczosRun:
     """One run of the iteration."""
 
     def __init__(self, settings: Lanczos, request: Request, meter: Meter) -> None:
@@ -196,6 +214,7 @@ class _Run:
         self.every = 4 if problem.d <= SHORT else 2 if problem.d <= 4 * SHORT else 1  # steps
         self.marks: list[tuple[int, float]] = []  # steps, and what is missing, at restarts
         self.records: list[Record] = []
+        self.found: EigenSolution | Block | None = None
 
     def _product(self, V: Block) -> Block:
         """TᵀAT V."""
@@ -203,6 +222,13 @@ class _Run:
 
     def outcome(self, left: State | None) -> EigenSolution | Block:
         """The solution, or vectors to go on with where another method had better take over."""
+        for _ in self.restarts(left):
+            pass
+        assert self.found is not None  # with the last restart
+        return self.found
+
+    def restarts(self, left: State | None = None) -> Iterator[tuple[int, float]]:
+        """Steps, and how many times too large residuals are, at every restart up to the last."""
         if left is None:
             self.space.begin(self._random(self.settings.columns))
         else:
@@ -213,13 +239,16 @@ class _Run:
             stopped = self._told(theta, U, residuals)
             missing = self._missing(theta, residuals)
             if stopped or missing <= 1:
-                return self._ended(theta, U, residuals, stopped)
+                self.found = self._ended(theta, U, residuals, stopped)
+                return
             if self._full:
                 if self._too_slow(missing):
-                    return self._vectors(U[:, : self._worth_keeping(theta, residuals)])
+                    self.found = self._vectors(U[:, : self._worth_keeping(theta, residuals)])
+                    return
                 with self.checkpoint.undisturbed():
                     self.space.restart(theta, U, self.settings.kept(self.k))
                     self.checkpoint.save(self._state())
+                yield self.marks[-1]
 
     def _ended(
         self, theta: Vector, U: Block, residuals: Vector, stopped: bool

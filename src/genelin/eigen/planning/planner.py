@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -12,9 +11,6 @@ from genelin.eigen.costs.facts import Facts
 from genelin.eigen.costs.machine import Machine, default_machine, measured, seconds_of
 from genelin.eigen.costs.plan import Plan, Route
 from genelin.eigen.methods.davidson import OUTER_ITERATIONS, STEPS, Davidson
-from genelin.eigen.methods.dense import Dense, OrDense
-from genelin.eigen.methods.lanczos import Lanczos, predicted_steps
-from genelin.eigen.planning.pilot_run import lanczos_pilot_run, pilot_run
 from genelin.eigen.registry import METHODS
 from genelin.eigen.subspace.correction_equation import CorrectionEquation
 from genelin.eigen.subspace.ritz_basis import start_block
@@ -26,9 +22,6 @@ __all__ = ["best_route", "measured_plan", "planned", "trial_steps"]
 GUESS = 2.0**0.5  # how far off a guess may be: of the outer iterations, of the steps of solves
 FEWER = 768  # size up to which a sparse A with a diagonal B is taken as dense at once
 OPAQUE = 256  # size up to which operators without entries are multiplied out at once
-USUAL = 1e-6  # tolerance that outer iterations are predicted for
-FEWEST = 30  # steps of `Lanczos` where all digits are seen
-LONGEST = 300.0  # seconds of a route that is begun for a plan
 
 
 def planned(
@@ -163,56 +156,16 @@ def measured_plan(problem: Pencil | TwoView, k: int, tol: float) -> Plan:
     machine = replace(machine, profile=measured())
     plan = planned(problem, k, machine, trial_steps(problem), _tried_column(problem, k))
     first, *others = sorted(plan.routes, key=lambda route: route.name != taken.name)
-    begun = _with_pilot_run(first, k, tol, machine)
-    ratio = begun.seconds / first.seconds
-    rest = [
+    facts = Facts(problem, k, machine)
+    begun = first.method.piloted(first, facts, tol)
+    ratio, kind = begun.seconds / first.seconds, type(first.method.iteration)
+    rest = (
         replace(route, seconds=ratio * route.seconds)
-        if isinstance(_iteration(route.method), Davidson)
+        if type(route.method.iteration) is kind and not route.method.certain
         else route
         for route in others
-    ]
-    direct = [route.seconds for route in rest if isinstance(route.method, Dense)]
-    if isinstance(begun.method, OrDense) and direct:
-        begun = replace(begun, seconds=min(begun.seconds, 2 * direct[0]))
+    )
     return replace(plan, routes=(begun, *rest))
-
-
-def _iteration(method: Any) -> Any:
-    """What a method begins with."""
-    return method.first if isinstance(method, OrDense) else method
-
-
-def _with_pilot_run(route: Route, k: int, tol: float, machine: Machine) -> Route:
-    """An iterative route down to a tolerance, as predicted by its first iterations."""
-    problem, method = route.problem, _iteration(route.method)
-    if not isinstance(method, Davidson | Lanczos):
-        return route
-    if not isinstance(problem, TwoView):
-        longer = math.log10(tol) / math.log10(USUAL)
-        longer *= held_up(problem, k, machine) if isinstance(method, Davidson) else 1.0
-        route = replace(route, seconds=longer * route.seconds, passes=longer * route.passes)
-        if route.seconds > LONGEST or isinstance(method, Davidson):
-            return route
-        tried = lanczos_pilot_run(method, problem, k, tol, route.passes)
-    elif route.seconds > LONGEST or not problem.in_memory:
-        return route
-    else:
-        tried = pilot_run(method, problem.replace(), k, tol)
-    if tried is None:
-        return route
-    reason = f"{route.reason.split(';')[0]}; {tried.reason}"
-    return replace(route, seconds=tried.seconds, passes=tried.passes, reason=reason)
-
-
-def held_up(problem: Pencil, k: int, machine: Machine) -> float:
-    """How many times as long as predicted `Davidson` takes, where a look at the spectrum can tell.
-
-    Lanczos takes as many steps as 1/√gap, in which the corrections of `Davidson` grow longer, too.
-    """
-    facts = Facts(problem, k, machine)
-    if facts.easy_B is not True or facts.clustering is not None:
-        return 1.0
-    return math.sqrt(max(predicted_steps(facts) / FEWEST, 1.0))
 
 
 def _tried_column(problem: Pencil | TwoView, k: int) -> float | None:

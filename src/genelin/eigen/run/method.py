@@ -112,6 +112,15 @@ class Method(ABC):
         """
         return []
 
+    @property
+    def iteration(self) -> Method:
+        """The method that begins."""
+        return self
+
+    def piloted(self, route: Any, facts: Any, tol: float) -> Any:
+        """The route of this method down to a tolerance, by what its first iterations show."""
+        return route
+
     def followed(self, route: Any, others: list[Any], facts: Any) -> Any:
         """The route of this method, once the others are known: one may take over from it."""
         return route

@@ -149,11 +149,11 @@ class Basis:
         """Columns whose length zᵀBz = 1 is more than rounding in its terms; B may be singular."""
         if self.B.is_identity or self.B.lambda_min_bound > 0 or self._Q.itemsize < EIGHT:
             return Z, BZ
-        diagonal = self.B.diagonal()
+        if np.all(EPS * column_norms(Z) * column_norms(BZ) < LOST):
+            return Z, BZ
+        diagonal = self.B.diagonal()  # in whose units that may well be otherwise
         units = 1.0 if diagonal is None else np.sqrt(np.where(diagonal > 0, diagonal, 1.0))[:, None]
         known = np.flatnonzero(EPS * column_norms(Z * units) * column_norms(BZ / units) < LOST)
-        if len(known) == Z.shape[1]:
-            return Z, BZ
         return with_columns(Z, known), with_columns(BZ, known)
 
     def rotate(self, U: Block) -> None:
