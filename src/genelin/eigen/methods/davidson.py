@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, replace
@@ -196,7 +196,7 @@ class Davidson(Method):
                 return self._solve_views(request)
             return self._solve_pencil(request)
 
-    def begin(self, request: Request) -> Iterator[Record]:
+    def begin(self, request: Request) -> Generator[Record, None, None]:
         """The records of a run, as long as they are asked for."""
         with buffer_pool(sparing=_out_of_core(request.problem)):
             if isinstance(request.problem, TwoView):

@@ -113,7 +113,8 @@ class OrDense(Method):
     def piloted(self, route: Route, facts: Facts, tol: float) -> Route:
         """As the iteration, with the decomposition at most as long behind it."""
         begun, dense = self.first.piloted(route, facts, tol), Dense().estimate(facts)[0]
-        return replace(begun, seconds=min(begun.seconds, 2 * dense.seconds))
+        limited: Route = replace(begun, seconds=min(begun.seconds, 2 * dense.seconds))
+        return limited
 
     @property
     def iteration(self) -> Method:

@@ -64,7 +64,8 @@ class CCALin(Iteration, Method):
         problem, k, rng = request.problem, request.k, request.rng
         meter = Meter(problem.data_size, problem.setup)
         pencil = meter.metered(problem.pencil)
-        start = start_of_paper(pencil, self.columns(2 * k, pencil.d), rng, self.scaled_start)
+        scaled = self.scaled_start is not False  # so that the scale of a view does not matter
+        start = start_of_paper(pencil, self.columns(2 * k, pencil.d), rng, scaled)
         if problem.semidefinite and not request.checkpoint.resumed:
             start = within_range(pencil, start)
         goal = self._block_tol(request.tol, k)

@@ -49,7 +49,8 @@ class Iteration:
     batch : take outer iterations on fresh subsets of so many rows, which double when they no
         longer help, until all rows are used (the remark in §4.1). None: all rows from the start.
     scaled_start : whether random columns are in the units of B (of its diagonal, and of each view),
-        which the paper's Gaussian start is not; None: only where these differ by more than ten.
+        which the paper's Gaussian start is not; None: of views, and where units differ by more than
+        ten.
     """
 
     solver: Any = CG()  # noqa: RUF009 - frozen
