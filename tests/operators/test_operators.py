@@ -24,6 +24,7 @@ from genelin.operators import (
     as_operator,
     as_rows,
 )
+from genelin.operators.base import Operator
 from genelin.problems import TwoView
 
 RNG = np.random.default_rng(0)
@@ -448,3 +449,26 @@ def test_covariances_that_single_precision_cannot_hold_are_not_in_float32():
         Z = X * np.r_[1.0, 1.0, far, 1.0]
         for operator in (Gram(Z, scale=True), Cross(X, Z, scale=True)):
             assert (operator.formed().in_float32() is not None) is lowered
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [
+        as_operator(sparse.diags_array([1.0, 4.0, 1.0], offsets=[-1, 0, 1], shape=(9, 9)).tocsr()),
+        Gram(np.arange(12.0).reshape(4, 3) ** 0.5, reg=0.1, center=True),
+        Gram(sparse.csr_array(np.eye(4, 3)), reg=0.1),
+        Identity(3),
+    ],
+    ids=repr,
+)
+def test_a_meter_hides_no_capability(operator):
+    """Whatever an operator can tell, it tells through a meter, a new capability too."""
+    metered = Counting(operator, Counter())
+    told = [name for name in dir(Operator) if not name.startswith("_")]
+    for name in set(told) - {"T", "on_rows", "parts", "pencil_product"}:  # which take something
+        plain, passed_on = getattr(operator, name), getattr(metered, name)
+        if callable(plain):
+            plain, passed_on = plain(), passed_on()
+        assert type(passed_on) in (type(plain), Counting), name
+        if isinstance(plain, float | int | np.ndarray):
+            np.testing.assert_array_equal(passed_on, plain, err_msg=name)

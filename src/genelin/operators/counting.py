@@ -72,7 +72,7 @@ class Counting(Operator):
         self._operator, self._counter = operator, counter
         self.dtype, self.flops, self.reads = operator.dtype, operator.flops, operator.reads
         self.lambda_min_bound, self.n_rows = operator.lambda_min_bound, operator.n_rows
-        self.is_identity = operator.is_identity
+        self.is_identity, self.forming = operator.is_identity, operator.forming
         self.diagonal_blocks = tuple(Counting(b, counter) for b in operator.diagonal_blocks)
 
     def _apply(self, V: Block) -> Block:
