@@ -72,7 +72,7 @@ class Counting(Operator):
         self._operator, self._counter = operator, counter
         self.dtype, self.flops, self.reads = operator.dtype, operator.flops, operator.reads
         self.lambda_min_bound, self.n_rows = operator.lambda_min_bound, operator.n_rows
-        self.is_identity, self.forming = operator.is_identity, operator.forming
+        self.is_identity = operator.is_identity
         self.diagonal_blocks = tuple(Counting(b, counter) for b in operator.diagonal_blocks)
 
     def _apply(self, V: Block) -> Block:
@@ -99,6 +99,11 @@ class Counting(Operator):
         if inner is None:
             return None
         return _CountedProduct(inner, self._operator.flops + B.flops, self._counter)
+
+    @property
+    def forming(self) -> float:  # type: ignore[override]
+        """Flops that the entries of the operator inside take."""
+        return self._operator.forming
 
     def diagonal(self) -> Vector | None:
         """The diagonal of the operator inside."""
