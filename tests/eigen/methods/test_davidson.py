@@ -25,7 +25,7 @@ from genelin import (
     top_k_cca,
 )
 from genelin.eigen.certify.residual_check import Gap, ResidualCheck
-from genelin.eigen.methods.davidson import _Run
+from genelin.eigen.methods.davidson_run import DavidsonRun
 from genelin.eigen.methods.dense import OrDense
 from genelin.eigen.methods.diagonal_cca import WhitenedSVD
 from genelin.eigen.planning.planner import best_route
@@ -356,13 +356,13 @@ def precisions(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether the space of every iteration was in single precision, which is for long work only."""
     monkeypatch.setattr(correction_equation, "LONG", 0.0)
     seen: list[bool] = []
-    verdict = _Run._verdict
+    verdict = DavidsonRun._verdict
 
-    def noted(self: _Run, *args: object) -> Status | None:
+    def noted(self: DavidsonRun, *args: object) -> Status | None:
         seen.append(self.single)
         return verdict(self, *args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(_Run, "_verdict", noted)
+    monkeypatch.setattr(DavidsonRun, "_verdict", noted)
     return seen
 
 

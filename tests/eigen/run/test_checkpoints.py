@@ -29,7 +29,7 @@ from genelin import (
 from genelin.baselines import AppGrad, MomentumALS, StochasticAppGrad
 from genelin.datasets import sparse_topics, two_view_gaussian
 from genelin.eigen.costs import machine
-from genelin.eigen.methods import davidson, initial_guess
+from genelin.eigen.methods import davidson_run, initial_guess
 from genelin.eigen.planning.planner import best_route
 from genelin.eigen.run import checkpoint_files
 from genelin.eigen.subspace import correction_equation
@@ -137,7 +137,7 @@ def test_a_random_method_goes_on_with_the_same_random_numbers(kind, tmp_path):
 
 
 def test_large_spaces_are_kept_by_their_best_pairs(tmp_path, monkeypatch):
-    monkeypatch.setattr(davidson, "MOST_KEPT", 0)
+    monkeypatch.setattr(davidson_run, "MOST_KEPT", 0)
     for solve, name in ((views, "views"), (pencil, "pencil")):
         settings = {"method": Davidson(), "tol": 1e-10}
         interrupted(solve, tmp_path / name, at=6, **settings)

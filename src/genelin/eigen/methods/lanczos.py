@@ -16,7 +16,8 @@ from genelin.eigen.costs.facts import Facts, WhiteningCost
 from genelin.eigen.costs.formulas import SKINNY
 from genelin.eigen.costs.pilot_run import LONGEST, PilotRun
 from genelin.eigen.costs.plan import Route
-from genelin.eigen.methods.davidson import USUAL, Davidson, largest
+from genelin.eigen.methods.davidson import USUAL, Davidson
+from genelin.eigen.methods.davidson_run import largest
 from genelin.eigen.run.canonical_pairs import fix_signs
 from genelin.eigen.run.checkpointer import State, restore
 from genelin.eigen.run.meter import Meter, guarded
