@@ -28,7 +28,7 @@ Long: Any = np.longdouble
 EPS = float(np.finfo(np.float64).eps)
 TINY = float(np.finfo(Long).eps)
 FLOOR = 1e-13  # of |θ₁|: what residuals are not asked to tell
-EXACT = 12  # size up to which mpmath has the last word
+EXACT = 64  # size up to which mpmath has the last word
 SLACK = 4.0  # units of rounding in every term of a sum
 EXTENDED = 160  # size beyond which float64 must do
 
