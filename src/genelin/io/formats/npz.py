@@ -151,7 +151,7 @@ def _sparse(path: Path, kind: str, shape: tuple[int, ...], arrays: list[Member])
             return _by_entries(path, (n, d), arrays)
         if kind == "bsr":
             return _by_blocks(path, (n, d), arrays)
-        return _by_diagonals((n, d), arrays)
+        return _by_diagonals(path, (n, d), arrays)
 
 
 def check_rows(path: Path, rows: int, stored: int) -> None:
@@ -180,8 +180,15 @@ def _by_entries(path: Path, shape: tuple[int, int], arrays: list[Member]) -> Any
     return sparse.coo_array((data.load(), places), shape=shape).tocsr()
 
 
-def _by_diagonals(shape: tuple[int, int], arrays: list[Member]) -> Any:
+def _by_diagonals(path: Path, shape: tuple[int, int], arrays: list[Member]) -> Any:
     offsets, data = arrays
+    fits = len(data.shape) == 2 and len(offsets.shape) == 1 and data.shape[0] == offsets.shape[0]
+    if not fits or data.shape[1] > sum(shape) or offsets.shape[0] > sum(shape):
+        raise DataError(
+            f"{path}: offsets and data have the shapes {offsets.shape} and {data.shape}, which are "
+            f"not those of diagonals of a matrix of {shape[0]} rows and {shape[1]} columns: write "
+            "it anew"
+        )
     places = _within(offsets, 1 - shape[0], shape[1])
     return sparse.dia_array((data.load(), places), shape=shape).tocsr()
 
