@@ -144,11 +144,18 @@ def _all(files: list[Path]) -> Iterator[Chunk]:
         yield from stream_svmlight(file)
 
 
+def _opened_tar(place: Path) -> tarfile.TarFile:
+    try:
+        return tarfile.open(place, "r|*")
+    except TypeError as error:  # what tarfile makes of a header of gzip that is cut off
+        raise tarfile.ReadError(said(error)) from error
+
+
 @contextmanager
 def _tar(place: Path) -> Iterator[tarfile.TarFile]:
     regular(place)
     try:
-        with tarfile.open(place, "r|*") as archive:
+        with _opened_tar(place) as archive:
             yield archive
     except (tarfile.TarError, *UNPACKING) as error:
         if isinstance(error, OSError) and (error.errno is not None or isinstance(error, DataError)):

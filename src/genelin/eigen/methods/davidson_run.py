@@ -190,6 +190,8 @@ class DavidsonRun:
     def _resumed(self, left: State) -> Block | None:
         """Where an earlier run was: the directions that it was about to add, if it knew them."""
         restore(self, KEPT, left.numbers)
+        if self.single and not self.split:
+            raise ValueError("a space in single precision, which a pencil has not")
         self.records = list(left.trace)
         self.meter.carry(left.cost)
         if self.split and not self.single:
