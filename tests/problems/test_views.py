@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from genelin import CCA, TwoView, Views, top_k_cca
+from genelin import CCA, CCALin, Davidson, Dense, TwoView, Views, top_k_cca
 from genelin.eigen.run.meter import Meter
 from genelin.kernels import csr_products
 from genelin.problems.views import Views as Problem
@@ -110,3 +110,11 @@ def test_a_product_with_a_covariance_goes_through_few_frames(monkeypatch):
     S = pencil.B.diagonal_blocks[0]
     S @ RNG.standard_normal((500, 8))
     assert 0 < max(depths) <= 8
+
+
+@pytest.mark.parametrize("method", [Dense(), Davidson(), CCALin()], ids=repr)
+def test_methods_say_that_they_are_for_two_views(method):
+    with pytest.raises(
+        TypeError, match=r"finds pairs of two views, got 3 in Views: pass a TwoView"
+    ):
+        method(Views(VIEWS), 1)

@@ -183,7 +183,7 @@ def solve_cca(
     resume: bool = False,
     settings: Mapping[str, Any] | None = None,
 ) -> CCASolution:
-    """`top_k_cca` of a problem that is there already.
+    """`top_k_cca` of a `TwoView`.
 
     Parameters
     ----------

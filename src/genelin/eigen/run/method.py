@@ -10,7 +10,7 @@ from typing import Any, ClassVar, overload
 import numpy as np
 
 from genelin.eigen.run.checkpointer import NO_CHECKPOINT, Checkpointer
-from genelin.problems import Pencil, TwoView
+from genelin.problems import Pencil, TwoView, Views
 from genelin.results import Callback, CCASolution, EigenSolution, checked_solution
 from genelin.validation import generator
 
@@ -134,6 +134,11 @@ class Method(ABC):
 
     def refuse_other_problems(self, problem: Problem) -> None:
         """Raise if the problem is of a kind that the method is not for."""
+        if isinstance(problem, Views) and not isinstance(problem, TwoView):
+            raise TypeError(
+                f"method={type(self).__name__}() finds pairs of two views, got "
+                f"{len(problem.views)} in Views: pass a TwoView"
+            )
         if not isinstance(problem, self.solves):
             kind = self.solves[0]
             raise TypeError(
